@@ -441,7 +441,10 @@ declare(
 declare(
     "LeakyRelu", attribute("alpha", (0.01, 0.1, 0.2, 0.3, 0.05, 0.25, 0.0, 1.0), 0.01, fitted=True)
 )
-declare("Elu Celu ThresholdedRelu", attribute("alpha", (1.0, 0.1, 0.5, 2.0), 1.0, fitted=True))
+declare(
+    "Elu Celu ThresholdedRelu",
+    attribute("alpha", (1.0, 0.1, 0.5, 2.0, 0.0), 1.0, fitted=True),
+)
 declare(
     "Selu",
     attribute("alpha", (1.6732632, 1.0), _SELU_ALPHA, fitted=True),

@@ -35,6 +35,7 @@ from .variants import (
     Variant,
     attribute,
     changed_input,
+    computed_instead,
     declare,
     missing_input,
     other_node,
@@ -589,7 +590,12 @@ def pads_instead(node: Node, inputs: Inputs) -> List[List[int]]:
     one_more = [
         [*pads[:n], pads[n] + step, *pads[n + 1 :]] for n in range(2 * axes) for step in (1, -1)
     ]
-    return alternatives + pad_shares(begin, end) + one_more
+    found = alternatives + pad_shares(begin, end) + one_more
+    if not node.type.endswith("Pool"):
+        return found
+    # A window of pads alone is none.
+    kernel = integers(node, "kernel_shape", [max(pads, default=0) + 2] * axes)
+    return [each for each in found if all(pad < size for pad, size in zip(each, kernel * 2))]
 
 
 def other_first_position(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
@@ -611,23 +617,53 @@ def _without_pads(node: Node, inputs: Inputs) -> List[int]:
 
 
 def other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
-    """1 to 4, with pads that keep the output's size"""
+    """1 to 4 for each axis, where the output keeps its size, or with pads that keep it"""
     if str(node.get("auto_pad", "NOTSET")) not in ("NOTSET", ""):
         return
     weights = inputs[1] if len(inputs) > 1 else None
     shape = [] if weights is None else list(weights.array.shape[2:])
     kernel = integers(node, "kernel_shape", shape)
     axes = len(kernel)
-    own = integers(node, "dilations", [1] * axes)
+    own, strides = (integers(node, name, [1] * axes) for name in ("dilations", "strides"))
     pads = integers(node, "pads", [0] * 2 * axes)
-    for step in (1, 2, 3, 4):
-        more = [(step - one) * (size - 1) for one, size in zip(own, kernel)]
+    sizes = [] if inputs[0] is None else inputs[0].array.shape[2:]
+    rooms = [size + pads[n] + pads[axes + n] - 1 for n, size in enumerate(sizes)]
+    all_steps = product((1, 2, 3, 4), repeat=axes) if axes < 3 else zip(*[(1, 2, 3, 4)] * axes)
+    for steps in sorted(all_steps, key=lambda each: len(set(each))):
+        more = [(step - one) * (size - 1) for step, one, size in zip(steps, own, kernel)]
         if not any(more):
             continue
         changed = [pads[n] + more[n] // 2 for n in range(axes)]
         changed += [pads[axes + n] + more[n] - more[n] // 2 for n in range(axes)]
-        attributes = {**node.attributes, "dilations": [step] * axes, "pads": changed}
-        yield text_of([step] * axes), text_of(own), replace(node, attributes=attributes)
+        ways = [changed] if min(changed) >= 0 else []
+        counts = [
+            [(room - one * (size - 1)) // stride for room, one, size, stride in
+             zip(rooms, each, kernel, strides)]
+            for each in (own, steps)
+        ]  # fmt: skip
+        if node.type != "ConvTranspose" and counts[0] == counts[1]:
+            ways.insert(0, pads)
+        for each in ways:
+            attributes = {**node.attributes, "dilations": list(steps), "pads": each}
+            yield text_of(list(steps)), text_of(own), replace(node, attributes=attributes)
+
+
+def _padding_before(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Any]]:
+    """Yield a transposed convolution whose output_padding, which nothing reaches, stands first."""
+    axes = _window_axes(inputs)
+    extra = integers(node, "output_padding", [0] * axes)
+    plain = str(node.get("auto_pad", "NOTSET")) in ("NOTSET", "")
+    if any(extra) and plain and not any(integers(node, "pads", [0])) and axes == len(extra):
+        over = tuple(range(2, 2 + axes))
+
+        def instead(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+            (made,) = onnx_transposed(node, given, arithmetic)
+            error = made.error
+            if error is not None:
+                error = np.roll(np.broadcast_to(error, made.array.shape), extra, over)
+            return [Value(np.roll(made.array, extra, over), error)]
+
+        yield text_of(extra) + " at the begin", text_of(extra), instead
 
 
 def other_windows(node: Node, inputs: Inputs) -> List[List[int]]:
@@ -708,6 +744,11 @@ STRIDES = attribute(
     "strides", other_windows, lambda node, inputs: [1] * max(0, _window_axes(inputs))
 )
 declare(
+    "ConvTranspose",
+    attribute("output_padding", (0, 1)),
+    computed_instead("output_padding", "at the begin", _padding_before),
+)
+declare(
     "Conv ConvTranspose",
     _PADS,
     _AUTO_PAD,
@@ -726,7 +767,6 @@ declare(
         ),
     ),
 )
-declare("ConvTranspose", attribute("output_padding", (0, 1)))
 declare("QLinearConv ConvInteger", _PADS, _AUTO_PAD)
 declare(
     "DeformConv",

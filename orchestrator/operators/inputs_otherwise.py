@@ -5,7 +5,7 @@ order, of other nodes, or rounded to narrower types.
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -248,3 +248,16 @@ def of_siblings(
 
         name = input_name(node, number)
         yield Variant(name, "of its sibling %s" % sibling, AS_IT_IS, node, taken)
+
+
+def all_of_sibling(node: Node, sibling: str, arrays: Mapping[int, Array]) -> Variant:
+    """Return a node that takes several constants of another one for its own, by their places."""
+
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        return [
+            Value(arrays[number]) if number in arrays else value
+            for number, value in enumerate(given)
+        ]
+
+    names = " and ".join(input_name(node, number) for number in arrays)
+    return Variant(names, "of its sibling %s" % sibling, AS_IT_IS, node, taken)

@@ -32,10 +32,22 @@ _AS_NEAR = 2.0
 """Times the distance that is left by the solved ones, what the model's may be off to be kept."""
 _HANDED_ON = 0.1
 """Of the elements, what a function behind hands on as they are at least."""
+_TOLD = 4.0
+"""Standard deviations of a solved number by which it is another than the model's at least."""
 _STEPS = 4.0
 """Of float16, by which a solved number may be off the model's and be taken for it."""
-# The axis of the weights by filter or column, and that of the output.
-_FILTERS = {"Conv": (0, 1), "FusedConv": (0, 1), "MatMul": (1, -1)}
+
+
+def _filter_axes(node: Node) -> Optional[Tuple[int, int]]:
+    """Return the axis of a node's weights by filter or column, and that of the output; None where
+    it has none such.
+    """
+    kind = node.type.rpartition(".")[2]
+    if kind == "Gemm":
+        return 1 - int(node.get("transB", 0)), -1
+    if kind == "ConvTranspose":
+        return (1, 1) if int(node.get("group", 1)) == 1 else None
+    return {"Conv": (0, 1), "FusedConv": (0, 1), "MatMul": (1, -1)}.get(kind)
 
 
 class DumpedOtherwise(NamedTuple):
@@ -187,11 +199,9 @@ def solved(
                 return np.asarray(values[level].array, np.float64)
 
             try:
-                kind = node.type.rpartition(".")[2]
                 if own.ndim > 1 and own.size > max(own.shape):
-                    numbers = _of_filters(
-                        _FILTERS.get(kind), node, own, wanted, known, made, has_time
-                    )
+                    axes = _filter_axes(node)
+                    numbers = _of_filters(axes, node, own, wanted, known, made, has_time)
                 else:
                     numbers = _of_each(own, wanted, known, made, has_time)
             except (CannotCompute, np.linalg.LinAlgError, ValueError):
@@ -321,15 +331,17 @@ def _of_filters(
         here = usable[channel, chosen]
         if np.count_nonzero(here) < _FEWEST_ROWS * each:
             continue
-        terms, target = design[channel // in_group][:, here].T, off[channel, here]
-        before = np.square(target - terms @ flat[channel]).sum()
+        terms, target = design[channel // in_group][:, here], off[channel, here]
+        before = np.square(target - flat[channel] @ terms).sum()
         one = (
-            np.linalg.lstsq(terms, target, rcond=None)[0]
+            np.linalg.lstsq(terms.T, target, rcond=None)[0]
             if alone
             else found[channel // in_group][channel % in_group]
         )
         # A fit leaves less than rounding makes: each of its numbers takes one equation.
-        rest = np.square(target - terms @ one).sum() * here.sum() / (here.sum() - each)
+        rest = np.square(target - one @ terms).sum() * here.sum() / (here.sum() - each)
         if before > _AS_NEAR * rest:
-            flat[channel] = one
+            variances = np.diag(np.linalg.pinv(terms @ terms.T)) * rest / here.sum()
+            told = np.square(one - flat[channel]) > _TOLD**2 * np.abs(variances)
+            flat[channel] = np.where(told, one, flat[channel])
     return np.moveaxis(flat.reshape(shape), 0, axes[0])

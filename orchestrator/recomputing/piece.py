@@ -25,7 +25,7 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.inputs_otherwise import coarser_inside, of_siblings, other_inputs
+from ..operators.inputs_otherwise import all_of_sibling, coarser_inside, of_siblings, other_inputs
 from ..operators.splittable_axes import Parts, Window
 from ..operators.variants import ACTIVATIONS, AS_IT_IS, Fit, Variant, fits_of, variants_of
 from ..tensors.type_precision import ROUNDING, ulp
@@ -403,15 +403,21 @@ class Piece:
         """
         for number, node, inputs, held in self.held(values_by_key):
             as_is = number in self._folds()
+            by_sibling: Dict[str, Dict[int, Array]] = {}
             for place, value in enumerate(inputs):
                 if held[place] and value is not None:
-                    others = (
-                        (name, self._as_held(np.asarray(other), as_is, True).array)
+                    others = {
+                        name: self._as_held(np.asarray(other), as_is, True).array
                         for name, other in siblings(node, place)
                         if np.shape(other) == value.array.shape
-                    )
-                    for variant in of_siblings(node, place, value.array, others):
+                    }
+                    for variant in of_siblings(node, place, value.array, others.items()):
                         yield number, node, variant
+                    for name, array in others.items():
+                        by_sibling.setdefault(name, {})[place] = array
+            for name, arrays in by_sibling.items():
+                if len(arrays) > 1:
+                    yield number, node, all_of_sibling(node, name, arrays)
             if self._is(node, "multiplies") or self._dtype == "float32":
                 for variant in coarser_inside(node, inputs, held):
                     yield number, node, variant

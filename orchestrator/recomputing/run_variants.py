@@ -70,7 +70,6 @@ _NEXT_NUMBERS = {
 }
 _FUNCTIONS = (
     Function("Abs"),
-    Function("Neg"),
     Function("Sqrt"),
     Function("Square", dialect=TENSORFLOW),
     Function("Reciprocal"),

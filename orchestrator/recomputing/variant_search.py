@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+import zlib
 from typing import (
     Any,
     Callable,
@@ -30,7 +31,7 @@ from ..tensors.type_precision import rounding_of, ulp
 from .formulas_by_type import LOOSE, TIGHT
 from .other_constants import dumped_otherwise, solved
 from .output_error import OwnError, own_error
-from .piece import EXACT, Key, Part, Piece, Siblings
+from .piece import EXACT, Key, Part, Piece, Siblings, rounded
 
 Array = Any
 
@@ -58,6 +59,9 @@ _FUNCTION_ULPS = 4.0
 """The standard deviation of a function of float32, in units in the last place: Tanh of onnxruntime
 is off by 5, that of its RNN by 12 (1.32, beside float64).
 """
+_FAR, _HALVED = 1024.0, 16
+"""A number beyond which none is looked for that makes an output one value, and how often what lies
+between is halved for the least."""
 _STEPS = 8
 """Of fitting a number; each halves an error many times, or it is no fit."""
 # Chosen for the length of a sentence.
@@ -212,6 +216,8 @@ class _Accepted(NamedTuple):
     fitted: bool = False
     # Whether its output has the model's shape: another one may be the same in memory.
     in_shape: bool = True
+    # Of what it makes, in the output's type.
+    digest: int = 0
 
 
 def search_variants(
@@ -417,7 +423,8 @@ class _Search:
         told_enough = told >= CHANCE_BITS + bits + np.log2(self._computed)
         chosen = self.accepted if told_enough else self.possible
         in_shape = value.array.shape == output.computed.array.shape
-        chosen.append(_Accepted(ratio, agree, node, variant, fitted, in_shape))
+        digest = zlib.crc32(np.ascontiguousarray(rounded(value.array, output.dtype)).tobytes())
+        chosen.append(_Accepted(ratio, agree, node, variant, fitted, in_shape, digest))
 
     def solve(self, base: Mapping[Key, Value]) -> None:
         """Try constants that are solved from the output, each of which it has to tell."""
@@ -465,9 +472,9 @@ class _Search:
         chance makes of it.
         """
         if not np.any(self._output.actual != self._output.actual.flat[0]):
-            # One value throughout says of no number but 0 that it made it; 0 is not written.
-            if self._output.actual.flat[0] and fit.least <= 0.0 != fit.own:
-                self._try_fitted(number, node, fit, 0.0)
+            # One value throughout tells no number but 0, or from which on; 0 is not written.
+            if self._output.actual.flat[0]:
+                self._fit_to_one_value(number, node, fit)
             return
         at, off = fit.own, self._off_by(number, fit, fit.own)
         if off is None:
@@ -499,6 +506,34 @@ class _Search:
         if at != best:
             at, off = self._descended(number, fit, known, at, off)
             self._try_shortest(number, node, fit, at, off)
+
+    def _fit_to_one_value(self, number: int, node: Node, fit: Fit) -> None:
+        """Try 0, or from where on a number makes all of an output one value: a bound, an offset."""
+        if fit.least <= 0.0 != fit.own:
+            count = len(self.accepted) + len(self.possible)
+            self._try_fitted(number, node, fit, 0.0)
+            if len(self.accepted) + len(self.possible) > count:
+                return
+        for beyond, words in ((_FAR, "or more"), (-_FAR, "or less")):
+            inside, off = fit.own, self._off_by(number, fit, beyond)
+            if off is None or off.any():
+                continue
+            for _ in range(_HALVED):
+                between = (inside + beyond) / 2.0
+                off = self._off_by(number, fit, between)
+                if off is None:
+                    break
+                if off.any():
+                    inside = between
+                else:
+                    beyond = between
+            else:
+                rounded_away = math.copysign(math.ceil(abs(beyond) * 10.0) / 10.0, beyond)
+                variant = fit.variant(rounded_away)
+                variant = variant._replace(device="%g %s" % (rounded_away, words))
+                # It may be of one value for another reason.
+                self._try(number, node, variant, np.inf)
+                return
 
     def _try_shortest(self, number: int, node: Node, fit: Fit, at: float, off: Array) -> None:
         """Try the shortest number that is as near as one from which the output is ``off``."""
@@ -699,11 +734,15 @@ def _is_nearer_in_roundings(output: Output, computed: Array) -> bool:
     """
     if output.actual.dtype.kind != "f" or computed.dtype.kind != "f":
         return False
-    unit = np.sqrt(_squares_by_rounding(output, Value(output.computed.array)))
+    places = slice(None, None, output.actual.size // _MOST_COUNTED + 1)
+    actual, values, model = (
+        np.reshape(side, -1)[places] for side in (output.actual, computed, output.computed.array)
+    )
+    some = output._replace(actual=actual, computed=Value(model))
+    unit = np.sqrt(_squares_by_rounding(some, some.computed))
     with np.errstate(all="ignore"):
-        scaled = [np.float64(side) / unit for side in (output.actual, computed)]
-        model = np.float64(output.computed.array.reshape(unit.shape)) / unit
-    return _distance(*scaled) < _NEARER**2 * _distance(scaled[0], model)
+        device, variant, own = (np.float64(side) / unit for side in (actual, values, model))
+    return _distance(device, variant) < _NEARER**2 * _distance(device, own)
 
 
 def _judged(
@@ -870,24 +909,24 @@ def _in_words(
     for entry in accepted:
         by_name.setdefault((entry.node.name, entry.node.type, entry.variant.name), []).append(entry)
     explained = []
+    # What makes the same of these inputs is one thing: nothing tells which of them it was.
+    alike: Dict[int, List[List[_Accepted]]] = {}
     for entries in by_name.values():
         entries.sort(key=lambda entry: entry.ratio)
-        first = entries[0]
-        values = list(dict.fromkeys(entry.variant.device for entry in entries))
-        device = " or ".join(values[:_MOST_NAMED])
-        if len(values) > _MOST_NAMED:
-            device += " (and %d more)" % (len(values) - _MOST_NAMED)
-        if first.variant.name:
-            what = "%s with %s %s" % (first.node.type, first.variant.name, device)
-        else:
-            what = "%s for %s" % (device, first.node.type)
+        alike.setdefault(entries[0].digest, []).append(entries)
+    for groups in alike.values():
+        groups.sort(key=lambda entries: entries[0].variant.device == "missing")
+        first = groups[0][0]
         own = first.variant.model
-        sentence = "the device %scomputed %s; %s (%s%s)" % (
+        others = [_shown(entries)[0] for entries in groups[1:_MOST_NAMED]]
+        what, device = _shown(groups[0])
+        sentence = "the device %scomputed %s; %s (%s%s)%s" % (
             "may have " if by_chance else "",
             what,
             "the model has it as it is" if own == AS_IT_IS else "the model says " + own,
             agreement(first.agree, model_agree, output.actual.size),
             ": so few may do so by chance" if by_chance else "",
+            "; the same is " + ", or ".join(others) if others else "",
         )
         explained.append(
             Explained(
@@ -903,6 +942,18 @@ def _in_words(
         )
     # That an input is missing is also what an output that is the other input looks like.
     return sorted(explained, key=lambda entry: (-entry.agree, entry.device == "missing"))
+
+
+def _shown(entries: Sequence[_Accepted]) -> Tuple[str, str]:
+    """Return what was computed, and what the device took, of values of one attribute."""
+    first = entries[0]
+    values = list(dict.fromkeys(entry.variant.device for entry in entries))
+    device = " or ".join(values[:_MOST_NAMED])
+    if len(values) > _MOST_NAMED:
+        device += " (and %d more)" % (len(values) - _MOST_NAMED)
+    if first.variant.name:
+        return "%s with %s %s" % (first.node.type, first.variant.name, device), device
+    return "%s for %s" % (device, first.node.type), device
 
 
 def agreement(agree: int, model_agree: int, elements: int) -> str:

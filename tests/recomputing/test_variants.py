@@ -206,6 +206,22 @@ EXCHANGES = {
         lambda t: np.full_like(t, 0.25),
         "the device may have computed HardSigmoid with alpha 0; the model says 0.3",
     ),
+    "offset beyond a bound": (
+        node("HardSigmoid", ["t"], ["u"], name="op"),
+        np.ones_like,
+        "the device may have computed HardSigmoid with beta 1.6 or more; the model says 0.5 (",
+    ),
+    "other sign": (
+        node("Tanh", ["t"], ["u"], name="op"),
+        lambda t: -np.tanh(t),
+        "its output is what is computed times -1 (512 of 512 elements agree",
+    ),
+    "no threshold": (
+        node("ThresholdedRelu", ["t"], ["u"], name="op", alpha=1.0),
+        lambda t: np.maximum(t, 0),
+        "ThresholdedRelu with alpha 0; the model says 1 (512 of 512 elements agree, with the "
+        "model's 65 %); the same is Relu or Relu6 for ThresholdedRelu",
+    ),
     "unknown": (
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: np.random.RandomState(1).permutation(np.tanh(t).reshape(-1)).reshape(t.shape),
@@ -235,6 +251,75 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     assert "foreign memory" not in explanation["next"]
 
 
+def correlated(x, weights, steps, strides):
+    """A convolution without pads."""
+    windows = zip(x.shape[2:], weights.shape[2:], steps, strides)
+    shape = [(size - step * (taps - 1) - 1) // stride + 1 for size, taps, step, stride in windows]
+    made = np.zeros((len(x), len(weights), *shape))
+    for row, column in np.ndindex(weights.shape[2:]):
+        begin = row * steps[0], column * steps[1]
+        part = x[:, :, begin[0] :: strides[0], begin[1] :: strides[1]]
+        part = part[:, :, : shape[0], : shape[1]]
+        made += np.einsum("nchw,oc->nohw", part, weights[:, :, row, column])
+    return made
+
+
+def spread(x, weights, stride, extra):
+    """A transposed convolution with ``extra`` rows and columns of nothing before."""
+    sizes = [(size - 1) * stride + taps for size, taps in zip(x.shape[2:], weights.shape[2:])]
+    made = np.zeros((len(x), weights.shape[1], *(size + extra for size in sizes)))
+    for row, column in np.ndindex(weights.shape[2:]):
+        part = np.einsum("nchw,co->nohw", x, weights[:, :, row, column])
+        made[:, :, extra + row :: stride, extra + column :: stride][
+            :, :, : x.shape[2], : x.shape[3]
+        ] += part
+    return made
+
+
+@pytest.mark.parametrize("kind", ["dilations", "output_padding", "filter", "signs"])
+def test_what_is_read_otherwise_of_weights_is_named(net, kind):
+    random = np.random.RandomState(0)
+    x = random.standard_normal((2, 3, 9, 12)).astype(np.float16).astype(np.float32)
+    weights = random.standard_normal((3, 3, 2, 2)).astype(np.float16).astype(np.float32)
+    rows = random.standard_normal((1024, 12)).astype(np.float16).astype(np.float32)
+    other = weights.copy()
+    other[:, 1] = random.standard_normal((3, 2, 2)).astype(np.float16)
+    made, wrong, said = {
+        "dilations": (
+            node("Conv", ["t", "w"], ["u"], name="op", strides=[1, 2], dilations=[1, 2]),
+            correlated(-x, weights, (1, 3), (1, 2)),
+            "Conv with dilations [1, 3]; the model says [1, 2] (",
+        ),
+        "output_padding": (
+            node("ConvTranspose", ["t", "w"], ["u"], name="op", strides=[2, 2],
+                 output_padding=[1, 1]),
+            spread(-x, weights, 2, 1),
+            "ConvTranspose with output_padding [1, 1] at the begin; the model says [1, 1] (",
+        ),
+        "filter": (
+            node("ConvTranspose", ["t", "w"], ["u"], name="op", strides=[2, 2]),
+            spread(-x, other, 2, 0),
+            "ConvTranspose with the weights other than the model's in 12 of 36 values (the first",
+        ),
+        "signs": (
+            node("Gemm", ["a", "w", "b"], ["u"], name="op"),
+            rows @ weights.reshape(12, 3) + [1, -2, 3],
+            "; the same is Gemm with its input 0 of the other sign, or Gemm with the weights of "
+            "the other sign",
+        ),
+    }[kind]  # fmt: skip
+    nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
+    if kind == "signs":
+        x, weights = rows, weights.reshape(12, 3)
+        nodes[0] = node("Neg", ["x"], ["a"], name="first")
+    ends = [build.value("x", x.shape)], [build.value("y", wrong.shape)]
+    held = [build.weight("w", weights), build.weight("b", np.array([1, -2, 3], np.float32))]
+    proto = build.model(nodes, *ends, held[: len(made.input) - 1])
+    net.prepare(proto, {"x": x}, fault=("op", lambda array: wrong.astype(array.dtype)))
+    (entry,) = only_suspect(net.compare("--recompute", "all")[1]["summary"])["explanations"]
+    assert said in entry["sentence"]
+
+
 def test_a_siblings_constant_is_named(net):
     random = np.random.RandomState(0)
     weights = {name: random.standard_normal(4).astype(np.float32) for name in "ab"}
@@ -251,6 +336,27 @@ def test_a_siblings_constant_is_named(net):
     net.dump(feeds, (), ("op", lambda array: wrong.astype(np.float16) * narrow))
     explanation = only_suspect(net.compare()[1]["summary"])["explanations"][0]
     assert "Mul with its input 1 of its sibling sibling" in explanation["sentence"]
+
+
+def test_all_constants_of_a_sibling_are_named_together(net):
+    random = np.random.RandomState(0)
+    held = {
+        name: random.standard_normal(shape).astype(np.float16).astype(np.float32)
+        for name, shape in (("w0", (8, 8)), ("b0", 8), ("w1", (8, 8)), ("b1", 8))
+    }
+    x = random.standard_normal((32, 8)).astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Gemm", ["t", "w0", "b0"], ["s"], name="sibling"),
+        node("Gemm", ["t", "w1", "b1"], ["u"], name="op"),
+        node("Add", ["s", "u"], ["y"], name="last"),
+    ]
+    ends = [build.value("x", (32, 8))], [build.value("y", (32, 8))]
+    proto = build.model(nodes, *ends, [build.weight(*one) for one in held.items()])
+    wrong = -x @ held["w0"] + held["b0"]
+    net.prepare(proto, {"x": x}, fault=("op", lambda array: wrong.astype(array.dtype)))
+    entry = only_suspect(net.compare()[1]["summary"])["explanations"][0]
+    assert "Gemm with the weights and the bias of its sibling sibling; the" in entry["sentence"]
 
 
 @pytest.mark.parametrize("ties", [1, 3, 32])

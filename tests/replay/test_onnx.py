@@ -471,3 +471,24 @@ def test_a_batch_normalisation_in_training_mode_is_not_replayed(tmp_path):
     assert [row.op for row in result.rows("pass")] == ["relu"]
     assert result.sentence.startswith("No operator has an error of its own. ")
     assert "has bn in training mode" in result.sentence and "suspect" not in result.sentence
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01])
+def test_a_cast_between_floats_is_judged_as_compare_does(tmp_path, factor) -> None:
+    """Nothing is replayed for it: it keeps the values of what precedes it."""
+    nodes = [
+        helper.make_node("Neg", ["x"], ["t"], name="first"),
+        helper.make_node("Cast", ["t"], ["c"], name="cast", to=TensorProto.DOUBLE),
+        helper.make_node("Cast", ["c"], ["d"], name="back", to=FLOAT),
+        helper.make_node("Abs", ["d"], ["y"], name="last"),
+    ]
+    net = build.model(nodes, [build.value("x", (8, 16))], [build.value("y", (8, 16))])
+    path = build.save(tmp_path / "net.onnx", net)
+    feeds = {"x": np.random.RandomState(0).standard_normal((8, 16)).astype(np.float32)}
+    made = on_device(path, feeds, fault=("back", lambda array: array * np.float32(factor)))
+    result = run(tmp_path, path, made)
+    assert culprits(result) == ([] if factor == 1.0 else ["back"])
+    assert result.exit_code == (factor != 1.0)
+    if factor != 1.0:
+        (row,) = result.rows("fail")
+        assert row.op == "back" and "differs by 1.0 % from what is computed" in row.reason

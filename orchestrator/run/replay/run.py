@@ -22,10 +22,11 @@ from ...judging.diagnosis.replay_summary import replay_summary
 from ...judging.diagnosis.summary import REPLAY, exit_code, summarise
 from ...judging.limits import AT_MOST, SMALLER, Limit, Limits
 from ...judging.metric_text import metric_number
-from ...metrics.row import DIFFERENT, FAIL, PASS, WORST_SLICE, Row
+from ...metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
 from ...model.graph import ModelGraph
 from ...model.graphs_of_run import ModelGraphs, load_models
 from ...model.never_dumped import CONSTANT_TYPES, EVERYTHING, DumpRequest
+from ...model.op_groups import FOLLOWING_TYPES
 from ...model.op_node import OpNode, TensorDesc, desc_at
 from ...recomputing.original_cuts import Original
 from ...recomputing.recomputed_output import Recomputed
@@ -448,9 +449,15 @@ def _clear(out: str, folder: str) -> None:
 
 def _judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
     """Return the rows whose verdict is another than the limits': an operator is wrong beyond what
-    its arithmetic explains.
+    its arithmetic explains; a Cast or TransData, which nothing is replayed for, beyond its input.
     """
-    compared = [row for row in rows if row.kind == "output" and row.verdict in (PASS, FAIL)]
+    outputs = [row for row in rows if row.kind == "output"]
+    compared = [
+        row
+        for row in outputs
+        if row.verdict in (PASS, FAIL)
+        or (row.verdict == EXPECTED_ABSENT and row.op_type in FOLLOWING_TYPES)
+    ]
     computed: Dict[Tuple[str, int], Recomputed] = {}
     for op in dict.fromkeys(row.op for row in compared):
         if recomputer.knows(op):
@@ -465,6 +472,8 @@ def _judged_rows(rows: Iterable[Row], recomputer: Recomputer) -> List[Row]:
             changed.append(
                 row.but(verdict=PASS, reason="%s, but %s" % (row.reason, _EXPLAINED), decided_by="")
             )
+        elif one.state == WRONG and row.verdict == EXPECTED_ABSENT:
+            changed.append(row.but(verdict=FAIL, reason=sentence_of(one), decided_by=""))
         elif one.state == WRONG and row.verdict == PASS and not _reproduced(row):
             changed.append(
                 row.but(

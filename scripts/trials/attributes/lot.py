@@ -481,7 +481,7 @@ def _by_attribute(schema: Any, drawn: Drawn, lot: Lot) -> Iterator[Otherwise]:
 
 
 _FLOAT_CHANGES: Sequence[Tuple[str, str, Callable[[Array], Array]]] = (
-    ("zero", r"missing|\b0\b|not written|zero|Relu for", np.zeros_like),
+    ("zero", r"missing|\b0\b|not written|zero|Relu( or \w+)* for", np.zeros_like),
     ("squared", r"square", np.square),
     ("halved", r"halved|0\.5|scale", lambda x: x / 2),
     ("reversed", r"revers|flip", lambda x: np.flip(x, -1)),
@@ -513,6 +513,10 @@ def _by_input(schema: Any, drawn: Drawn, lot: Lot) -> Iterator[Otherwise]:
             lot.random.shuffle(changes)
             for words, told, change in changes:
                 wrong = np.ascontiguousarray(change(array))
+                # Of two indices rolled is reversed; of pairs of places x and y are exchanged.
+                alike = [entry[1] for entry in changes if np.array_equal(entry[2](array), wrong)]
+                pairs = schema.name == "GridSample" and words == "reversed"
+                told = "|".join([told, *alike, *(["x and y exchanged"] if pairs else [])])
                 if wrong.shape == array.shape:
                     yield Otherwise("constant " + words, drawn.attributes, instead(wrong), told, "")
             yield Otherwise("constant missing", drawn.attributes, instead(None), "missing|bias", "")
@@ -576,8 +580,12 @@ def draw(seed: int, number: int) -> Exchange:
     """Return the exchange of a number among those of a seed."""
     drawn, entry, right, wrong = drawn_outputs(seed, number)
     name = "%s-%d-%d-%s" % (drawn.kind, seed, number, entry.what.replace(" ", "-"))
+    also = ["scale", "bias", "layout", "shift"]
+    # What the device wrote is an input: that is true, whatever it read otherwise.
+    if any(array is not None and np.array_equal(array, wrong[0]) for array in drawn.arrays):
+        also.append("did-nothing")
     return Exchange(name, "none", _core(drawn), _maker(drawn, entry), entry.named, entry.value,
-                    ("scale", "bias", "layout", "shift"), _proof(drawn, right, wrong))  # fmt: skip
+                    tuple(also), _proof(drawn, right, wrong))  # fmt: skip
 
 
 def drawn_outputs(seed: int, number: int) -> Both:
