@@ -8,6 +8,8 @@ from typing import Any, List, Sequence, Tuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .registry import CannotCompute
+
 Array = Any
 
 SCRATCH_BYTES = 2 << 20
@@ -42,7 +44,9 @@ def convolve(
     """
     filters, per_group = w.shape[:2]
     if groups < 1 or x.ndim != w.ndim or x.shape[1] != per_group * groups or filters % groups:
-        raise ValueError("x %s and filter %s do not fit in %d groups" % (x.shape, w.shape, groups))
+        raise CannotCompute(
+            "its input %s and filter %s do not fit in %d groups" % (x.shape, w.shape, groups)
+        )
     kernel = w.shape[2:]
     x = _padded(x, begin, end)
     sizes = window_counts(x.shape[2:], kernel, strides, dilations)
@@ -97,7 +101,7 @@ def window_counts(
         or min(counts) < 1
         or not len(sizes) == len(kernel) == len(strides) == len(dilations)
     ):
-        raise ValueError("a window %s does not fit into %s" % (list(kernel), list(sizes)))
+        raise CannotCompute("a window %s does not fit into %s" % (list(kernel), list(sizes)))
     return counts
 
 
@@ -129,7 +133,9 @@ def transposed(
         or channels % groups
         or len(sizes) != x.ndim - 2
     ):
-        raise ValueError("x %s and filter %s do not fit in %d groups" % (x.shape, w.shape, groups))
+        raise CannotCompute(
+            "its input %s and filter %s do not fit in %d groups" % (x.shape, w.shape, groups)
+        )
     dtype = np.result_type(x, w)
     out = np.zeros((x.shape[0], groups, per_group) + tuple(sizes), dtype)
     grouped = x.reshape((x.shape[0], groups, channels // groups) + x.shape[2:])

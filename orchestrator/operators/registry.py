@@ -326,7 +326,7 @@ def _misfit(
     """Return in our own words that a formula cannot be computed of inputs; another fault than one
     of shapes is told as Python tells it.
     """
-    if not isinstance(error, (ValueError, IndexError)):
+    if not isinstance(error, ValueError):
         return CannotCompute("%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200]))
     values = (value for value in _values(inputs) if value is not None)
     shapes = " and ".join(str(list(value.array.shape)) for value in values)
