@@ -8,9 +8,11 @@ not become 1.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Set
+import zlib
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set
 
 from ..dumps.place import Place
 from ..metrics.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
@@ -28,8 +30,41 @@ LABELS = {
 """The columns of a row that a page shows as text, and what it calls them."""
 
 _DIGITS = "%.7g"
+# So many rows are packed at once.
+_PACKED_ROWS = 4096
 # A limit of Row.decided_by, what it is restricted to left out.
 _LIMIT = re.compile(r"(?:.*:)?([^:<>=]+)[<>]=?([-+.0-9a-z]+)\Z")
+
+
+class PackedColumn(List[Any]):
+    """A column of JSON values: here are the last ones, those before are packed text. A million rows
+    take a gigabyte as objects, of which a page shows no one at a time.
+
+    Attributes
+    ----------
+    used
+        Whether any value that is packed is not None.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = False
+        self._packed: List[bytes] = []
+
+    def pack(self, count: int) -> None:
+        """Pack the values that are here, with None as far as they are fewer than ``count``."""
+        self += [None] * (count - len(self))
+        self.used = self.used or any(value is not None for value in self)
+        text = json.dumps(self, allow_nan=False, separators=(",", ":"))
+        self._packed.append(zlib.compress(text[1:-1].encode("ascii"), 1))
+        self.clear()
+
+    def json(self) -> Iterator[str]:
+        """Yield the JSON array of what is packed, in pieces."""
+        yield "["
+        for number, packed in enumerate(self._packed):
+            yield ("," if number else "") + zlib.decompress(packed).decode("ascii")
+        yield "]"
 
 
 class RowColumns:
@@ -47,11 +82,11 @@ class RowColumns:
         names = dict.fromkeys(
             (*(name for name in FIRST if name in metrics or name == WORST_SLICE), *metrics)
         )
-        self._metrics: Dict[str, List[Any]] = {name: [] for name in names if name != DEVIATION}
+        self._metrics = {name: PackedColumn() for name in names if name != DEVIATION}
         self._texts: Dict[str, _Texts] = {name: _Texts() for name in LABELS}
         self._places: Dict[Place, int] = {}
-        self._plain: Dict[str, List[Any]] = {
-            name: []
+        self._plain = {
+            name: PackedColumn()
             for name in (
                 "place",
                 "verdict",
@@ -84,22 +119,31 @@ class RowColumns:
         for name, value in row.metrics.items():
             if name == DEVIATION:
                 continue
-            column = self._metrics.setdefault(name, [])
-            column += [None] * (self.count - len(column))
+            column = self._metrics.get(name)
+            if column is None:
+                column = self._metrics[name] = PackedColumn()
+                for _ in range(self.count // _PACKED_ROWS):
+                    column.pack(_PACKED_ROWS)
+            column += [None] * (self.count % _PACKED_ROWS - len(column))
             column.append(metric_value(name, value))
         self.count += 1
+        if self.count % _PACKED_ROWS == 0:
+            self._pack()
+
+    def _pack(self) -> None:
+        columns = [*self._plain.values(), *self._metrics.values()]
+        count = len(self._plain["place"])
+        for column in [*columns, *(texts.at for texts in self._texts.values())]:
+            column.pack(count)
 
     def document(self) -> Dict[str, Any]:
-        """Return the rows as JSON values; columns that hold nothing are left out."""
-        columns = {
-            name: values
-            for name, values in self._plain.items()
-            if any(value is not None for value in values)
-        }
-        metrics = {}
-        for name, values in self._metrics.items():
-            if any(value is not None for value in values):
-                metrics[name] = values + [None] * (self.count - len(values))
+        """Return the rows as JSON values, their columns packed; those that hold nothing are left
+        out.
+        """
+        if self._plain["place"]:
+            self._pack()
+        columns = {name: values for name, values in self._plain.items() if values.used}
+        metrics = {name: values for name, values in self._metrics.items() if values.used}
         return {
             "count": self.count,
             "verdicts": list(VERDICTS),
@@ -123,17 +167,17 @@ class _Texts:
 
     def __init__(self) -> None:
         self._numbers: Dict[Optional[str], int] = {}
-        self._at: List[int] = []
+        self.at = PackedColumn()
 
     def add(self, value: Optional[str]) -> None:
-        self._at.append(self._numbers.setdefault(value, len(self._numbers)))
+        self.at.append(self._numbers.setdefault(value, len(self._numbers)))
 
     @property
     def used(self) -> bool:
         return any(self._numbers)
 
     def document(self) -> List[Any]:
-        return [list(self._numbers), self._at]
+        return [list(self._numbers), self.at]
 
 
 def _plain(value: Any) -> Optional[str]:

@@ -5,7 +5,7 @@ their way into another store; rows in the order of tables.
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
 from ..metrics.row import Row
@@ -206,8 +206,6 @@ PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step
 ORDER_AT_PLACE = '"index", position, timestamp_us, target_file, kind, tensor_index, id'
 _PAGE_ROWS = 256
 
-Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
-
 
 def order_of_table(hosts: bool) -> str:
     """Return the columns that rows are ordered by; only stores of several hosts have a host."""
@@ -220,30 +218,32 @@ class RowsInOrder:
     """
 
     def __init__(
-        self, query: Query, reader: RowReader, order: str, chosen: Tuple[str, List[Any]]
+        self,
+        connection: StoreConnection,
+        reader: RowReader,
+        order: str,
+        chosen: Tuple[str, List[Any]],
     ) -> None:
-        self._query = query
+        self._connection = connection
         self._reader = reader
         self._order = {"index": order_of_table(reader.hosts), "arrival": "id"}[order]
         self._where, self._values = chosen
 
     def __len__(self) -> int:
-        return int(self._query("SELECT count(*) FROM row" + self._where, self._values)[0][0])
+        return int(
+            self._connection.query("SELECT count(*) FROM row" + self._where, self._values)[0][0]
+        )
 
     def __iter__(self) -> Iterator[Row]:
-        ids = [
-            number
-            for (number,) in self._query(
-                "SELECT id FROM row%s ORDER BY %s" % (self._where, self._order), self._values
-            )
-        ]
+        sql = "SELECT id FROM row%s ORDER BY %s" % (self._where, self._order)
+        ids = self._connection.numbers(sql, self._values)
         for start in range(0, len(ids), _PAGE_ROWS):
             page = ids[start : start + _PAGE_ROWS]
             sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (
                 self._reader.selected,
                 ", ".join("?" * len(page)),
             )
-            lines = {values[-1]: values[:-1] for values in self._query(sql, page)}
+            lines = {values[-1]: values[:-1] for values in self._connection.query(sql, page)}
             for number in page:
                 if number in lines:
                     yield self._reader.row(lines[number])

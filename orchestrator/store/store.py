@@ -308,7 +308,7 @@ class RunStore:
             Only the rows with an Index from the first to the second.
         """
         return RowsInOrder(
-            self.query, self._reader, order, selection(place, verdict, op, indexes, warning)
+            self.connection, self._reader, order, selection(place, verdict, op, indexes, warning)
         )
 
     def table_order(self) -> TableOrder:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
 
 import pytest
 from report_pages import HOSTILE, make_row, network, write_page
 
+from goldwatch.reports import page_rows
 from goldwatch.reports.page_rows import RowColumns, metric_value
+from goldwatch.reports.pages.html_file import data_block
 
 
 class Parts(HTMLParser):
@@ -91,7 +94,9 @@ def test_numbers_keep_seven_digits_and_a_cosine_its_distance_from_one(name, valu
     assert metric_value(name, value) == kept
 
 
-def test_row_columns_give_back_every_row():
+@pytest.mark.parametrize("packed_rows", [4, 1024])
+def test_row_columns_give_back_every_row(monkeypatch, packed_rows):
+    monkeypatch.setattr(page_rows, "_PACKED_ROWS", packed_rows)
     rows = [make_row(number, 10.0**-number) for number in range(4)] + [
         make_row(9, metrics={"Own": 0.5}),
         make_row(10, metrics={}),
@@ -99,7 +104,8 @@ def test_row_columns_give_back_every_row():
     columns = RowColumns()
     for row in rows:
         columns.add(row)
-    found = columns.document()
+    block = data_block("data", columns.document())
+    found = json.loads(block[block.index(">") + 1 : block.rindex("<")])
     for name in ("op", "tensor", "op_type", "target_file"):
         texts, at = found["texts"][name]
         assert [texts[number] for number in at] == [getattr(row, name) for row in rows]

@@ -15,11 +15,12 @@ import io
 import json
 import pkgutil
 import re
-from typing import Any, Mapping, Sequence
+from itertools import chain
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from ...base.naming import printable
 from ...base.shortening import shorten_within
-from ..page_rows import LABELS
+from ..page_rows import LABELS, PackedColumn
 
 ROWS = "rows.js"
 PACKED_BYTES = 200000
@@ -84,13 +85,14 @@ def data_block(name: str, document: Any) -> str:
     Parameters
     ----------
     document
-        JSON values: no float that is not finite.
+        JSON values: no float that is not finite; and columns of rows.
     """
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    packed = ""
-    if len(text) >= PACKED_BYTES:
-        text = json.dumps(_packed(text.encode("ascii")))
-        packed = ' data-packed="gzip"'
+    pieces, text, packed = _json(document), "", ""
+    for piece in pieces:
+        text += piece
+        if len(text) >= PACKED_BYTES:
+            text = json.dumps(_packed(chain([text], pieces)))
+            packed = ' data-packed="gzip"'
     return '<script type="application/json" id="%s"%s>%s</script>' % (
         name,
         packed,
@@ -98,11 +100,30 @@ def data_block(name: str, document: Any) -> str:
     )
 
 
-def _packed(data: bytes) -> str:
+def _json(document: Any) -> Iterator[str]:
+    """Yield a document as JSON, in pieces that are as large as a list in it."""
+    if isinstance(document, PackedColumn):
+        yield from document.json()
+    elif isinstance(document, dict) and all(type(key) is str for key in document):
+        for number, (key, value) in enumerate(document.items()):
+            yield "%s%s:" % ("," if number else "{", json.dumps(key))
+            yield from _json(value)
+        yield "}" if document else "{}"
+    elif isinstance(document, list) and any(type(value) is PackedColumn for value in document):
+        for number, value in enumerate(document):
+            yield "," if number else "["
+            yield from _json(value)
+        yield "]"
+    else:
+        yield json.dumps(document, allow_nan=False, separators=(",", ":"))
+
+
+def _packed(pieces: Iterable[str]) -> str:
     stream = io.BytesIO()
     # Without the time of day in it: the same document gives the same page.
     with gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=9, mtime=0) as packer:
-        packer.write(data)
+        for piece in pieces:
+            packer.write(piece.encode("ascii"))
     return base64.b64encode(stream.getvalue()).decode("ascii")
 
 
