@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from functools import partial
 from typing import (
     Any,
     Callable,
@@ -235,20 +237,21 @@ def difference_of(
         earlier, later = _RunRows(first, before, host), _RunRows(second, after, host)
         match = PlaceMatch(earlier.places(), later.places(), host, results)
         notes = _notes(before, after, match, host)
-        first_rows = len(earlier)
-        total = first_rows + len(later)
-        waiting = {
-            key: _side(row)
-            for key, row in earlier.keyed(lambda place: place, lambda done: progress(done, total))
-        }
+        done, total = [0, 0], len(earlier) + len(later)
+
+        def told(number: int, rows: int) -> None:
+            done[number] = rows
+            progress(sum(done), total)
+
         join = _Join(
-            waiting,
+            earlier.keyed(lambda place: place, partial(told, 0)),
             tolerance,
             (earlier.unstored, later.unstored),
             {match.of(place): place for place in later.unstored.places},
         )
-        for key, row in later.keyed(match.of, lambda done: progress(first_rows + done, total)):
+        for key, row in later.keyed(match.of, partial(told, 1)):
             join.take(key, row)
+        join.read_to_end()
         runs = _compared(first, before, earlier.count), _compared(second, after, later.count)
         changed = join.changed()
         along = _along(before, after, match, runs[1].first_divergence, changed)
@@ -303,7 +306,6 @@ class _RunRows:
         self._out, self._host = out, host
         self._store = store
         self._rows = store.rows()
-        self._occurrences: Dict[Key, int] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -333,8 +335,11 @@ class _RunRows:
         progress: Callable[[int], None],
     ) -> Iterator[Tuple[Key, Row]]:
         """Yield the rows that are not absent as expected, each with what it is about; of several
-        that are about the same a number tells them apart.
+        that are about the same a number tells them apart. Those of a place follow one another.
         """
+        known = Counter(map(place_of_row, self._store.places()))
+        occurrences: Dict[Optional[Place], Counter[Tuple[str, str]]] = {}
+        last: Optional[Place] = None
         for done, row in enumerate(self._rows):
             if done % _PROGRESS_EVERY == 0:
                 progress(done)
@@ -346,9 +351,14 @@ class _RunRows:
             self.total += 1
             self.tensors.add(row.tensor)
             place = place_of_row(row.place)
-            plain = (place, row.tensor, row.kind, 0)
-            number = self._occurrences.get(plain, 0)
-            self._occurrences[plain] = number + 1
+            if place != last:
+                # Of a million rows only those of one place are counted at a time.
+                if last is not None and known[last] == 1:
+                    del occurrences[last]
+                last = place
+            counts = occurrences.setdefault(place, Counter())
+            number = counts[row.tensor, row.kind]
+            counts[row.tensor, row.kind] += 1
             yield (place, row.tensor, row.kind, number), row
 
 
@@ -465,10 +475,13 @@ def _passed(side: Side, place: Place) -> Side:
 
 
 class _Join:
-    """Rows of the second run, one after the other, joined with those of the first that wait.
+    """Rows of the second run, one after the other, joined with those of the first, which are read
+    as far as they are needed: two runs of the same places never wait with more than one of them.
 
     Parameters
     ----------
+    first
+        The rows of the first run, place by place.
     unstored
         What the first and the second run did not store. A row that one lacks there passed, or is
         not known.
@@ -483,7 +496,7 @@ class _Join:
 
     def __init__(
         self,
-        waiting: Dict[Key, Side],
+        first: Iterator[Tuple[Key, Row]],
         tolerance: float,
         unstored: Tuple[RowsNotStored, RowsNotStored],
         place_in_second: Mapping[Optional[Place], Place],
@@ -492,7 +505,10 @@ class _Join:
         self.unknown = (0, 0)
         self._unstored = unstored
         self._place_in_second = place_in_second
-        self._waiting = waiting
+        self._first: Iterator[Tuple[Key, Row]] = first
+        self._read: Set[Optional[Place]] = set()
+        self._reading: Optional[Place] = None
+        self._waiting: Dict[Key, Side] = {}
         self._tolerance = tolerance
         self._alone: Dict[Key, Side] = {}
         self._changes: Dict[str, List[Change]] = {kind: [] for kind in KINDS}
@@ -500,11 +516,27 @@ class _Join:
     def take(self, key: Key, row: Row) -> None:
         """Take one more row of the second run."""
         side = _side(row)
+        if key[0] is not None and key[0] not in self._read:
+            self._read_place(key[0])
         before = self._waiting.pop(key, None) if key[0] is not None else None
         if before is None:
             self._alone[key] = side
         else:
             self._compare(before, side)
+
+    def read_to_end(self) -> None:
+        """Read what is left of the first run."""
+        self._read_place(None)
+
+    def _read_place(self, place: Optional[Place]) -> None:
+        """Read the first run until no more row of a place comes."""
+        for key, row in self._first:
+            if key[0] != self._reading:
+                self._read.add(self._reading)
+                self._reading = key[0]
+            self._waiting[key] = _side(row)
+            if place is not None and place in self._read:
+                return
 
     def finish(self) -> None:
         """Join what is left with rows about whole ops; what is left then appeared or vanished."""
