@@ -363,9 +363,15 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
                 if outcome.rounds is None and masked_beyond_the_type(result.run):
                     _tell_cure(outcome.search, result)
                 break
+            as_fed = result.run is not None and result.run.summary.as_fed
             put_wrapped(
                 "no operator is wrong by itself: each is right on the device's own inputs, "
-                "small errors add up until %s is outside its limits" % result.cleared
+                + (
+                    "and those of %s, the first outside its limits, are as far off as its output"
+                    if as_fed
+                    else "small errors add up until %s is outside its limits"
+                )
+                % result.cleared
             )
             if outcome.rounds is None:
                 _tell_cure(outcome.search, result)

@@ -177,3 +177,14 @@ def test_a_normalisation_with_another_epsilon_is_the_suspect(scene, random, wron
     )
     if wrong is not None:
         assert summary["suspects"][0]["explanations"][0]["kind"] == "scale"
+
+
+def test_what_is_lost_in_one_step_did_not_grow_on_the_way(scene, random):
+    """Squares below the least step of float16 are 0, and pass: nothing of them can be nearer."""
+    values = scene.data(random.uniform(5e-5, 1e-4, (64, 32)).astype(np.float32))
+    scene.op("square", "Square", ["data"], values * values)
+    scene.op("root", "Sqrt", ["square"], values, np.zeros_like(values))
+    code, summary, text = scene.compare()
+    assert (code, summary["suspects"], summary["first_divergence"]["op"]) == (1, [], "root")
+    assert "the error is inherited: its inputs are as far off (100 %)" in text
+    assert "grew on the way" not in text

@@ -307,6 +307,12 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
             if estimate.inherits
             else "golden data are not what the model makes of them, or differ by rounding."
         )
+    if estimate.inherits and estimate.as_fed:
+        return (
+            "; computed again from the device's own inputs it is right, so the error is inherited: "
+            "its inputs are as far off (%s), though within their limits (the rows say why)."
+            % percent(estimate.inputs_distance)
+        )
     return (
         "; computed again from the device's own inputs it is right, so the error is "
         "inherited, and grew on the way."

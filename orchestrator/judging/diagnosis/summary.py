@@ -144,6 +144,9 @@ class Summary:
     inherited
         Whether the first divergence was computed again, and its error came in with its inputs (not
         in result.json).
+    as_fed
+        Whether the inputs of the first divergence were as far off as its output (not in
+        result.json).
     golden_undefined
         Whether golden data alone hold NaN or Inf at the first divergence, and the device is right
         by computing again (not in result.json).
@@ -187,6 +190,7 @@ class Summary:
     sentence: str = ""
     culprit: Optional[Tuple[str, Place]] = None
     inherited: bool = False
+    as_fed: bool = False
     golden_undefined: bool = False
     lacks_computing: bool = False
     sampled: int = 0
@@ -352,6 +356,7 @@ def summarise(
         and estimate.inherits
         and not estimate.output.golden_alone
         and not estimate.left_range,
+        as_fed=estimate is not None and estimate.as_fed,
         golden_undefined=golden_is_undefined(first, estimate),
         lacks_computing=lacks_computing(first, suspects, estimate),
         sampled=marked(SAMPLE),

@@ -7,6 +7,7 @@ from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from ....base.fast_dataclasses import dataclass
+from ....base.wording import percent
 from ....dumps.place import Place
 from ...by_recomputation import RecomputationVerdict
 from ..observed_ops import ObservedOp
@@ -115,6 +116,18 @@ class Estimate:
     def suspect(self) -> bool:
         """Whether the operator is wrong by itself, as far as can be told."""
         return self.score > SUSPECT_SCORE
+
+    @property
+    def as_fed(self) -> bool:
+        """Whether the inputs were as far off as the output is, by the digits that are shown."""
+        return (
+            self.known
+            and not self.output.spoiled
+            and (
+                self.inputs_distance > self.distance
+                or percent(self.inputs_distance) == percent(self.distance)
+            )
+        )
 
     @property
     def hands_on_infinities(self) -> bool:
