@@ -516,7 +516,9 @@ def _by_input(schema: Any, drawn: Drawn, lot: Lot) -> Iterator[Otherwise]:
                 # Of two indices rolled is reversed; of pairs of places x and y are exchanged.
                 alike = [entry[1] for entry in changes if np.array_equal(entry[2](array), wrong)]
                 pairs = schema.name == "GridSample" and words == "reversed"
-                told = "|".join([told, *alike, *(["x and y exchanged"] if pairs else [])])
+                alike += ["x and y exchanged"] * pairs
+                alike += ["revers"] * (words == "rolled" and len(array) == 2)
+                told = "|".join([told, *alike])
                 if wrong.shape == array.shape:
                     yield Otherwise("constant " + words, drawn.attributes, instead(wrong), told, "")
             yield Otherwise("constant missing", drawn.attributes, instead(None), "missing|bias", "")
