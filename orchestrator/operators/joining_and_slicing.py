@@ -33,7 +33,6 @@ from .variants import (
     Reading,
     Variant,
     attribute,
-    changed_input,
     computed_instead,
     declare,
     each_axis,
@@ -41,6 +40,7 @@ from .variants import (
     other_number,
     output_order,
     pad_shares,
+    text_of,
     whole_input,
 )
 
@@ -579,6 +579,22 @@ def _repeated_each(node: Node, inputs: Inputs) -> Iterator[Variant]:
     )
 
 
+def _other_diagonals(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    x, own = inputs[0], 0
+    if x is None or x.array.ndim < 2:
+        return
+    if len(inputs) > 1 and inputs[1] is not None:
+        own = int(inputs[1].array.reshape(-1)[0])
+    rows, columns = x.array.shape[-2:]
+    others = [k for k in range(max(-rows, own - 64), min(columns, own + 64) + 1) if k != own]
+    for k in sorted(others, key=lambda other: abs(other - own)):
+
+        def taken(given: List[Optional[Value]], k: int = k) -> List[Optional[Value]]:
+            return [given[0], Value(np.array(k, np.int64))]
+
+        yield Variant("k", text_of(k), text_of(own), node, taken)
+
+
 declare(
     "Tile",
     Reading("the order of its copies", "each element in a row", _repeated_each),
@@ -587,15 +603,7 @@ declare(
 declare(
     "Trilu",
     attribute("upper", (0, 1), 1),
-    changed_input(
-        1,
-        "k",
-        [
-            ("0", np.zeros_like),
-            ("one more", lambda array: array + 1),
-            ("one less", lambda array: array - 1),
-        ],
-    ),
+    Reading("k", "each that is next to the model's, to 64 places off", _other_diagonals),
 )
 
 

@@ -626,6 +626,7 @@ declare(
     attribute("mode", ("nearest", "linear", "cubic"), "nearest"),
     attribute("cubic_coeff_a", (-0.75, -0.5), -0.75, fitted=True),
     attribute("exclude_outside", (0, 1), 0),
+    attribute("extrapolation_value", (0.0,), 0.0, fitted=True),
     attribute("antialias", (0, 1), 0),
     other_node("its lengths", _exact_lengths),
     Reading("its scales", "the ratio of its lengths", _by_lengths),

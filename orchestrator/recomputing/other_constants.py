@@ -4,16 +4,21 @@ output, which is a sum of them times what comes in.
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..operators import CannotCompute, Node, Value
 from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
-from .piece import EXACT, Key, Piece
+from .piece import EXACT, Key, Piece, Siblings
 
 Array = Any
 
+_SHOWN = 4
+"""Numbers of a constant that a sentence names each. Chosen, no trial."""
+_PARTS = (2, 3, 4)
+"""Into how many parts a constant is cut whose order may be another: gates, or halves."""
 _FEWEST_WEIGHTS = 16
 """Numbers of a constant of which some are another model's; fewer may be a parameter of one
 operator, read otherwise. Chosen, no trial."""
@@ -69,7 +74,11 @@ class DumpedOtherwise(NamedTuple):
 
 
 def dumped_otherwise(
-    piece: Piece, base: Mapping[Key, Value], dumped: Sequence[Tuple[int, Array]], unit: float
+    piece: Piece,
+    base: Mapping[Key, Value],
+    dumped: Sequence[Tuple[int, Array]],
+    unit: float,
+    siblings: Siblings,
 ) -> DumpedOtherwise:
     """Return the nodes of a piece with constants as the device's dump holds them, where they are
     not the model's.
@@ -82,6 +91,8 @@ def dumped_otherwise(
         The op's constant inputs, by number.
     unit
         Half a step of the device's type.
+    siblings
+        As of :meth:`Piece.other_constants`.
     """
     held = [
         (number, node, place, value.array)
@@ -113,14 +124,40 @@ def dumped_otherwise(
                 counts = at, format(differ, ","), format(own.size, ",")
                 words = "of its own dump (input %d), of which %s of %s values are not the model's"
                 words %= counts
-                variant = _with_constant(node, place, given, words)
+                order = _in_parts(given, own, unit)
+                if own.size <= _SHOWN:
+                    order = ": %s for %s" % (text_of(given.ravel()), text_of(own.ravel()))
+                variant = _with_constant(node, place, given, words + order)
                 found.append((number, node, variant))
                 if own.size >= _FEWEST_WEIGHTS and differ > own.size // 2:
                     ordered = np.sort(given, axis=None), np.sort(own, axis=None)
-                    # The same numbers in other places are the model's, exchanged.
-                    if not _is_model(*ordered, unit):
+                    # The same numbers in other places are the model's, exchanged; so are those of
+                    # another node.
+                    if not _is_model(*ordered, unit) and not any(
+                        _is_model(array, other, unit) for _, other in siblings(node, place)
+                    ):
                         others.append(variant)
     return DumpedOtherwise(found, others, bool(dumped) and not left)
+
+
+def _in_parts(given: Array, own: Array, unit: float) -> str:
+    """Return in which order parts of the model's constant stand in another one (gates of a
+    recurrent layer, say); empty where they do not.
+    """
+    for axis in reversed(range(own.ndim)):
+        for count in _PARTS:
+            if own.shape[axis] % count or own.shape[axis] < 2 * count:
+                continue
+            parts = np.split(own, count, axis)
+            for order in permutations(range(count)):
+                if order != tuple(range(count)) and _is_model(
+                    given, np.concatenate([parts[number] for number in order], axis), unit
+                ):
+                    numbers = ", ".join(map(str, order))
+                    return ": the model's %d parts along axis %d in the order %s" % (
+                        count, axis, numbers,
+                    )  # fmt: skip
+    return ""
 
 
 def _is_model(array: Array, own: Array, unit: float) -> bool:

@@ -248,7 +248,7 @@ def search_variants(
     search = _Search(piece, incoming, output, judge, cost_s)
     base = piece.values(incoming, EXACT)
     unit = rounding_of(output.dtype).half_unit if output.actual.dtype.kind == "f" else 0.0
-    held = dumped_otherwise(piece, base, dumped, unit)
+    held = dumped_otherwise(piece, base, dumped, unit, siblings)
     search.try_all(held.variants)
     if held.all_equal:
         search.tried["the constants of its own dump (they are the model's)"] = None

@@ -104,6 +104,11 @@ EXCHANGES = {
         lambda t: np.exp(t) / np.exp(t).sum(3, keepdims=True),
         "Softmax with axis 3; the model says 1",
     ),
+    "diagonal": (
+        node("Trilu", ["t"], ["u"], name="op"),
+        lambda t: np.triu(t, 3),
+        "Trilu with k 3; the model says 0",
+    ),
     "tail": (
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: tail(np.tanh(t)),
@@ -974,7 +979,9 @@ def test_inputs_that_fit_no_operator_are_no_variant(net):
     assert suspect["op"] == "op"
 
 
-@pytest.mark.parametrize("kind", ["filter", "filter before a Relu", "gamma", "dumped", "noise"])
+@pytest.mark.parametrize(
+    "kind", ["filter", "filter before a Relu", "gamma", "dumped", "dumped in parts", "noise"]
+)
 def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, kind):
     """They count where the output is right by them: not where it holds more than a sum of them."""
     random, shape = np.random.RandomState(3), (2, 4, 16, 16)
@@ -983,6 +990,8 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         return random.standard_normal(sizes).astype(np.float16).astype(np.float32)
 
     filters, other = drawn(6, 4, 1, 1), drawn(6, 4, 1, 1)
+    if kind == "dumped in parts":
+        other = np.roll(filters, 3, 0)
     gamma, beta = drawn(16), drawn(16)
     x = drawn(*shape)
     made = [node("Conv", ["t", "w"], ["u"], name="op")]
@@ -1008,7 +1017,7 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
     fused = [("op", "last")] if relu else ()
     fault = ("last" if relu else "op", lambda array: wrong(array).astype(array.dtype))
     device = net.prepare(model, {"x": x}, fused, fault)
-    if kind == "dumped":
+    if "dumped" in kind:
         changed = DeviceModel(device.name)
         for op in device.ops:
             if op.name == "op":
@@ -1023,6 +1032,7 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         "filter": "the device computed Conv with the weights other than the model's in 24 of 24",
         "filter before a Relu": "the weights other than the model's in 24 of 24 values",
         "gamma": "with the scale other than the model's in 1 of 16 values (the first is [5]: 0.25",
+        "dumped in parts": "the model's 2 parts along axis 0 in the order 1, 0",
         "dumped": "the weights of its own dump (input 1), of which 24 of 24 values are not the",
         "noise": "no known variant explains it (tried: ",
     }[kind]
