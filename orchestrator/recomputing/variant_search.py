@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 import re
 import zlib
+from dataclasses import replace
+from itertools import combinations
 from typing import (
     Any,
     Callable,
@@ -64,6 +66,8 @@ _FAR, _HALVED = 1024.0, 16
 between is halved for the least."""
 _STEPS = 8
 """Of fitting a number; each halves an error many times, or it is no fit."""
+_ROUNDS, _MOST_PAIRED = 6, 4
+"""Of fitting two numbers by turns; and numbers of a node of which two are fitted together."""
 # Chosen for the length of a sentence.
 _MOST_NAMED = 4
 """Values of one attribute that agree equally well, of which a message names each."""
@@ -379,6 +383,8 @@ class _Search:
         # Twice a weight is what twice a factor is; half a threshold what any about as large is.
         if all(entry.fitted and not piece.counts for entry in self.accepted):
             self.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
+        if not self.accepted:
+            self._fit_pairs(base)
 
     def _try(
         self, number: int, node: Node, variant: Variant, bits: float = 0.0, fitted: bool = False
@@ -535,8 +541,73 @@ class _Search:
                 self._try(number, node, variant, np.inf)
                 return
 
+    def _fit_pairs(self, base: Mapping[Key, Value]) -> None:
+        """Find two numbers of a node that were both taken otherwise: alpha and beta, two bounds."""
+        by_node: Dict[int, Tuple[Node, List[Fit]]] = {}
+        for number, node, fit in self._piece.fits(base):
+            by_node.setdefault(number, (node, []))[1].append(fit)
+        for number, (node, fits) in by_node.items():
+            for pair in combinations(fits[:_MOST_PAIRED], 2):
+                names = "%s and %s" % (pair[0].name, pair[1].name)
+                if pair[0].name != pair[1].name and self.has_time(
+                    "%s of %s, fitted together" % (names, node.type)
+                ):
+                    self._fit_pair(number, node, pair)
+
+    def _fit_pair(self, number: int, node: Node, pair: Tuple[Fit, Fit]) -> None:
+        actual = np.asarray(self._output.actual, np.float64)
+        own, bounds = [fit.own for fit in pair], [float(actual.min()), float(actual.max())]
+
+        def beside(side: int, values: Sequence[float]) -> Fit:
+            """Return the fit of one number where the other is another one."""
+            other = pair[1 - side].variant(values[1 - side])
+
+            def variant(value: float) -> Variant:
+                both = pair[side].variant(value), other
+                return _both(node, *(both if side == 0 else both[::-1]))
+
+            return pair[side]._replace(variant=variant)
+
+        def try_both(values: Sequence[float]) -> bool:
+            if values[0] == own[0] or values[1] == own[1]:
+                return False
+            bits = BITS_OF_A_DIGIT * sum(1 + _digits(value) for value in values)
+            before = len(self.accepted)
+            self._try(number, node, beside(0, values).variant(values[0]), bits, True)
+            return len(self.accepted) > before
+
+        begin = self._off_by(number, beside(0, own), own[0])
+        if begin is None:
+            return
+        at, off = list(own), begin
+        # Some numbers an output shows as they are: its least and its largest.
+        for digits in (2, 3, 17):
+            shown = [float("%.*g" % (digits, value)) for value in bounds]
+            nearer = self._off_by(number, beside(0, shown), shown[0])
+            if nearer is not None and float(nearer @ nearer) < _NEARER**2 * float(begin @ begin):
+                if try_both(shown):
+                    return
+                at, off = shown, nearer
+        for _ in range(_ROUNDS):
+            before = float(off @ off)
+            for side in (0, 1):
+                at[side], off = self._descended(number, beside(side, at), {}, at[side], off)
+            if not float(off @ off) < before * _IMPROVES:
+                break
+        if not float(off @ off) < _NEARER**2 * float(begin @ begin):
+            return
+        for side in (0, 1):
+            at[side] = self._shortest(number, beside(side, at), at[side], off)
+        try_both(at)
+
     def _try_shortest(self, number: int, node: Node, fit: Fit, at: float, off: Array) -> None:
         """Try the shortest number that is as near as one from which the output is ``off``."""
+        shorter = self._shortest(number, fit, at, off)
+        if shorter != fit.own and shorter >= fit.least:
+            self._try_fitted(number, node, fit, shorter)
+
+    def _shortest(self, number: int, fit: Fit, at: float, off: Array) -> float:
+        """Return the shortest number that is as near as one from which the output is ``off``."""
         least, shorter = float(off @ off), at
         # Rounding inside is no chance: it may lie nearer to a longer number.
         granted = least * _INSIDE + _FIT_DEVIATIONS**2 * max(least / off.size, 1e-30)
@@ -550,8 +621,7 @@ class _Search:
             beside = self._off_by(number, fit, -shorter)
             if beside is not None and float(beside @ beside) <= granted:
                 shorter = -shorter
-        if shorter != fit.own and shorter >= fit.least:
-            self._try_fitted(number, node, fit, shorter)
+        return shorter
 
     def _shown_numbers(self) -> Iterator[float]:
         """Yield numbers that an output may show as they are, and rounded: its least and largest
@@ -577,9 +647,8 @@ class _Search:
 
     def _try_fitted(self, number: int, node: Node, fit: Fit, value: float) -> None:
         """Try a number, each digit of which the output has to tell."""
-        shown = text_of(value).partition("e")[0]
-        digits = len(re.sub(r"\D", "", shown).strip("0"))
-        self._try(number, node, fit.variant(value), BITS_OF_A_DIGIT * (1 + digits), True)
+        bits = BITS_OF_A_DIGIT * (1 + _digits(value))
+        self._try(number, node, fit.variant(value), bits, True)
 
     def _descended(
         self, number: int, fit: Fit, known: Dict[float, float], at: float, off: Array
@@ -626,6 +695,32 @@ class _Search:
             if known.get(best, np.inf) < float(off @ off):
                 at, off = best, tried[best]
         return at, off
+
+
+def _digits(value: float) -> int:
+    shown = text_of(value).partition("e")[0]
+    return len(re.sub(r"\D", "", shown).strip("0"))
+
+
+def _both(node: Node, first: Variant, second: Variant) -> Variant:
+    """Return a node that takes two numbers otherwise at once."""
+    changed = {
+        name: value
+        for name, value in second.node.attributes.items()
+        if name not in node.attributes or value is not node.attributes[name]
+    }
+
+    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        for one in (first, second):
+            given = given if one.inputs is None else one.inputs(given)
+        return given
+
+    return first._replace(
+        device="%s and %s %s" % (first.device, second.name, second.device),
+        model="%s and %s %s" % (first.model, second.name, second.model),
+        node=replace(first.node, attributes={**first.node.attributes, **changed}),
+        inputs=taken,
+    )
 
 
 def _common_measure(steps: Array, largest: float, unit: float) -> List[float]:

@@ -104,6 +104,16 @@ EXCHANGES = {
         lambda t: np.exp(t) / np.exp(t).sum(3, keepdims=True),
         "Softmax with axis 3; the model says 1",
     ),
+    "two bounds": (
+        node("Clip", ["t", "low", "high"], ["u"], name="op"),
+        lambda t: np.clip(t, np.float32(-1.2), np.float32(0.5)),
+        "Clip with min -1.2 and max 0.5; the model says -0.5 and max 1.2",
+    ),
+    "two numbers": (
+        node("HardSigmoid", ["t"], ["u"], name="op", alpha=0.2, beta=0.5),
+        lambda t: np.clip(np.float32(0.31) * t + np.float32(0.42), 0, 1),
+        "HardSigmoid with alpha 0.31 and beta 0.42; the model says 0.2 and beta 0.5",
+    ),
     "diagonal": (
         node("Trilu", ["t"], ["u"], name="op"),
         lambda t: np.triu(t, 3),
@@ -246,7 +256,10 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     nodes = [node(before, ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
     shape = (2, 4, 1, 1) if kind == "median" else SHAPE
     ends = [build.value("x", SHAPE)], [build.value("y", shape)]
-    held = [build.weight("d", np.array(2, np.float32))] if "divisor" in kind else []
+    held = (
+        {"d": 2.0} if "divisor" in kind else {"low": -0.5, "high": 1.2} if "bounds" in kind else {}
+    )
+    held = [build.weight(name, np.array(number, np.float32)) for name, number in held.items()]
     net.prepare(build.model(nodes, *ends, held, domains=("com.microsoft",)), feeds)
     right = -feeds["x"].astype(np.float16).astype(np.float32)
     net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
