@@ -4,7 +4,9 @@ output, which is a sum of them times what comes in.
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
+from operator import itemgetter
 from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -137,7 +139,41 @@ def dumped_otherwise(
                         _is_model(array, other, unit) for _, other in siblings(node, place)
                     ):
                         others.append(variant)
+    found += _together(held, left)
     return DumpedOtherwise(found, others, bool(dumped) and not left)
+
+
+def _together(
+    held: Sequence[Tuple[int, Node, int, Array]], left: Sequence[Tuple[int, Array]]
+) -> Iterator[Tuple[int, Node, Variant]]:
+    """Yield nodes with several constants as a dump holds them, in the order of its inputs."""
+    for number in dict.fromkeys(number for number, _, _, _ in held):
+        own = [(node, place, array) for of, node, place, array in held if of == number]
+        taken: List[Tuple[int, int, Array]] = []
+        for _, place, array in sorted(own, key=itemgetter(1)):
+            after = taken[-1][1] if taken else -1
+            fitting = [
+                (at, given)
+                for at, other in left
+                if at > after
+                for given in _in_shape(other, array.shape)[:1]
+            ]
+            taken += [(place, *fitting[0])] if fitting else []
+        if len(taken) < 2:
+            continue
+        node = own[0][0]
+        names = [re.sub("^the ", "", input_name(node, place)) for place, _, _ in taken]
+
+        def given_all(
+            given: List[Optional[Value]], taken: List[Tuple[int, int, Array]] = taken
+        ) -> List[Optional[Value]]:
+            changed = {place: Value(array) for place, _, array in taken}
+            return [changed.get(place, value) for place, value in enumerate(given)]
+
+        words = "of its own dump (inputs %s), which are not the model's"
+        words %= " and ".join(str(at) for _, at, _ in taken)
+        name = "the " + " and ".join(names)
+        yield number, node, Variant(name, words, AS_IT_IS, node, given_all)
 
 
 def _in_parts(given: Array, own: Array, unit: float) -> str:

@@ -543,6 +543,8 @@ class _Search:
 
     def _fit_pairs(self, base: Mapping[Key, Value]) -> None:
         """Find two numbers of a node that were both taken otherwise: alpha and beta, two bounds."""
+        if not np.any(self._output.actual != self._output.actual.flat[0]):
+            return
         by_node: Dict[int, Tuple[Node, List[Fit]]] = {}
         for number, node, fit in self._piece.fits(base):
             by_node.setdefault(number, (node, []))[1].append(fit)

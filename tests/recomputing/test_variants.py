@@ -993,7 +993,16 @@ def test_inputs_that_fit_no_operator_are_no_variant(net):
 
 
 @pytest.mark.parametrize(
-    "kind", ["filter", "filter before a Relu", "gamma", "dumped", "dumped in parts", "noise"]
+    "kind",
+    [
+        "filter",
+        "filter before a Relu",
+        "gamma",
+        "dumped",
+        "dumped in parts",
+        "two dumped",
+        "noise",
+    ],  # fmt: skip
 )
 def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, kind):
     """They count where the output is right by them: not where it holds more than a sum of them."""
@@ -1009,15 +1018,19 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
     x = drawn(*shape)
     made = [node("Conv", ["t", "w"], ["u"], name="op")]
     out = (2, 6, 16, 16)
-    if kind == "gamma":
+    other_gamma, other_beta = drawn(16), drawn(16)
+    normalises = kind in ("gamma", "two dumped")
+    if normalises:
         made, out = [node("LayerNormalization", ["t", "g", "b"], ["u"], name="op")], shape
     last = "Relu" if "Relu" in kind else "Abs"
     nodes = [node("Neg", ["x"], ["t"], name="first"), *made, node(last, ["u"], ["y"], name="last")]
-    held = {"w": filters} if kind != "gamma" else {"g": gamma, "b": beta}
+    held = {"g": gamma, "b": beta} if normalises else {"w": filters}
     held_now = [build.weight(name, array) for name, array in held.items()]
     model = build.model(nodes, [build.value("x", shape)], [build.value("y", out)], held_now)
 
     def wrong(array):
+        if kind == "two dumped":
+            return (array - beta) / gamma * other_gamma + other_beta
         if kind == "gamma":
             scaled = (array - beta) / gamma
             return scaled * np.where(np.arange(16) == 5, 0.25, gamma) + beta
@@ -1034,8 +1047,11 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         changed = DeviceModel(device.name)
         for op in device.ops:
             if op.name == "op":
-                changed.add(DeviceOp("w", "Const", outputs=(DeviceTensor(other),)))
-                op = dataclasses.replace(op, inputs=(*op.inputs, ("w", 0)))
+                given = {"g": other_gamma, "b": other_beta} if normalises else {"w": other}
+                for name, values in given.items():
+                    changed.add(DeviceOp(name, "Const", outputs=(DeviceTensor(values),)))
+                more = [(name, 0) for name in given]
+                op = dataclasses.replace(op, inputs=(*op.inputs, *more))
             changed.add(op)
         write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
         shutil.rmtree(net.path("dump"))
@@ -1045,6 +1061,7 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         "filter": "the device computed Conv with the weights other than the model's in 24 of 24",
         "filter before a Relu": "the weights other than the model's in 24 of 24 values",
         "gamma": "with the scale other than the model's in 1 of 16 values (the first is [5]: 0.25",
+        "two dumped": "with the scale and bias of its own dump (inputs 1 and 2), which are not",
         "dumped in parts": "the model's 2 parts along axis 0 in the order 1, 0",
         "dumped": "the weights of its own dump (input 1), of which 24 of 24 values are not the",
         "noise": "no known variant explains it (tried: ",
