@@ -133,6 +133,8 @@ class Engine:
         self.queue = PairQueue(are_slow=bool(workers.settings.user_metrics))
         self._foreign: Dict[Place, List[TargetFile]] = {}
         self._completed = array("I")
+        # Of the pairs that wait or are being compared, by the id of each.
+        self._file_of: Dict[int, TargetFile] = {}
         self._look_again: List[LookAgain] = []
         self._list_stored = list_stored
         self._stored_rows: List[Row] = []
@@ -298,6 +300,7 @@ class Engine:
         file.choice = self._choice(file)
         self._take_slices(file)
         for task in pending.values():
+            self._file_of[id(task)] = file
             self._queue(task)
         if not pending:
             self._complete(file)
@@ -473,7 +476,7 @@ class Engine:
 
     def _file_pending(self, task: PairTask) -> Optional[TargetFile]:
         """Return the file that waits for a pair; None where it was planned anew meanwhile."""
-        file = self.catalogue.of_row(task.target_file)
+        file = self._file_of.get(id(task))
         current = file is not None and file.pending.get(tensor_key(task.planned)) is task
         return file if current else None
 
@@ -513,6 +516,7 @@ class Engine:
         count.
         """
         file = self._file_pending(task)
+        self._file_of.pop(id(task), None)
         if file is None:
             return None
         if not self.places.settled:
