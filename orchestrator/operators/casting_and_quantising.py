@@ -314,11 +314,14 @@ def _linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> QuantisedStep
     if len(inputs) > 2 and inputs[2] is not None:
         name = input_at(inputs, 2).array.dtype.name
         zero = _broadcast_along(input_at(inputs, 2), x, node).array.astype(np.int64)
-    elif node.get("output_dtype", 0):
+    if node.get("output_dtype", 0):
         name = element_type(node, node.get("output_dtype"))
-    if name not in ("int4",) and np.dtype(name).kind not in "iu":
-        raise CannotCompute("it quantises to floats, which is not known here")
     scaled = elementwise(lambda a, b: np.asarray(a, np.float64) / b, x, scale)
+    if name in _FLOAT8 and not np.any(zero):
+        room = np.abs(scaled.array) * arithmetic.intermediate
+        return QuantisedSteps(scaled, room, _eight_bits(node, name))
+    if name in (*_FLOAT8, *_ROUNDOFF, _E8M0) or name == "bool":
+        raise CannotCompute("it quantises to floats, which is not known here")
     return QuantisedSteps.of(scaled, arithmetic.intermediate, name, zero)
 
 
@@ -347,7 +350,7 @@ def _check_linear(
 )
 def quantize_linear(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """round(x / scale) + zero point, within the type of the zero point; halves go to even
-    numbers.
+    numbers. To floats of 8 bits: x / scale, rounded as a Cast does.
     """
     steps = _linear(node, inputs, arithmetic)
     return [stepped(steps.function, steps.scaled)]

@@ -12,6 +12,7 @@ from ..adapters.caffe.numpy_layer_types import own_parameters
 from ..netfiles.caffemodel import read_weights
 from ..netfiles.graphdef_arrays import attributes_of as graphdef_attributes
 from ..netfiles.onnx_arrays import attributes_of, tensor_array
+from ..netfiles.onnx_types import type_name
 from ..operators import CAFFE, ONNX, TENSORFLOW, Node
 from .recomputed_output import NotComputable
 from .submodel.caffe_original import CaffeOriginal
@@ -89,6 +90,11 @@ class OnnxNodes(Nodes):
         )
         if onnx_node.op_type == "Constant":
             return Call(node, [], _constant(attributes))
+        if onnx_node.op_type == "QuantizeLinear" and len(onnx_node.inputs) > 2:
+            # Decoded, a zero point of a float type does not tell which.
+            zero = model.graph.initializers.get(onnx_node.inputs[2])
+            if zero is not None and type_name(zero.dtype).startswith("float8"):
+                attributes.setdefault("output_dtype", zero.dtype)
         return Call(node, [self._argument(name) for name in onnx_node.inputs])
 
     def _argument(self, name: str) -> Argument:

@@ -852,7 +852,9 @@ def _judged(
     """Return the error of a variant that the device may have computed, how many elements agree, and
     by how many bits that is no chance; None of another.
     """
-    if output.actual.dtype.kind != "f" or output.computed.array.dtype.kind != "f":
+    # A quantiser decides which of the few numbers of its type it takes.
+    decides = piece.decides and "float8" in output.dtype
+    if decides or output.actual.dtype.kind != "f" or output.computed.array.dtype.kind != "f":
         count = int(np.count_nonzero(_not_following(piece, incoming, output)))
         return None if count else (0.0, output.actual.size, told_bits(output, exact))
     ways = [
