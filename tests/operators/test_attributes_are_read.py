@@ -97,10 +97,3 @@ def test_an_attribute_that_is_not_read_would_be_found():
 def test_a_constant_of_another_kind_is_refused(name):
     with pytest.raises(registry.CannotCompute):
         registry.compute(Node("onnx", "Constant", {name: "x"}, "", 12), [])
-
-
-@pytest.mark.parametrize("dtype", [17, 19])
-def test_quantising_to_floats_of_eight_bits_is_refused(dtype):
-    node = Node("onnx", "QuantizeLinear", {"saturate": 0, "output_dtype": dtype}, "", 23)
-    with pytest.raises(registry.CannotCompute):
-        registry.compute(node, [[1.5], 1.0])
