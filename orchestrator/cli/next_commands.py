@@ -267,6 +267,8 @@ def _folder_by_file(options: ComparisonOptions, op: str, place: Place) -> Option
     """Return the folder of an op's dump where TARGET has more levels than the place of a dump tells
     (those of TorchAir's ranks); None where it is not there.
     """
+    if not is_folder(options.target):
+        return None
     from ..store.store import RunStore
 
     try:
