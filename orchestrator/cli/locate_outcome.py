@@ -236,11 +236,12 @@ def _tell_outputs(result: CaseResult) -> None:
             first = first_decision(run)
             nexts[
                 "nothing to mend%s; what reads the outputs has to bear another order of nearly "
-                "equal values (goldwatch compare %s GOLDEN --boxes OUTPUT compares boxes in any "
-                "order)"
+                "equal values (goldwatch compare %s GOLDEN -f %s --boxes OUTPUT compares boxes in "
+                "any order)"
                 % (
                     "" if first is None else ": %s decided first" % printable(first.tensor),
                     os.path.join(result.folder, OUTPUTS),
+                    run.options.model or "OM.json",
                 )
             ] = None
         else:

@@ -197,8 +197,10 @@ def _in_parts(given: Array, own: Array, unit: float) -> str:
 
 
 def _is_model(array: Array, own: Array, unit: float) -> bool:
+    size = np.abs(own)
+    largest = float(np.max(size, where=np.isfinite(size), initial=0.0))
     return any(
-        np.allclose(given, own, rtol=4.0 * unit, atol=float(np.abs(own).max(initial=0.0)) * unit)
+        np.allclose(given, own, rtol=4.0 * unit, atol=largest * unit)
         for given in _in_shape(array, own.shape)
     )
 

@@ -917,7 +917,9 @@ def told_bits(output: Output, value: Value, times: float = 1.0) -> float:
     if output.actual.dtype.kind == "f":
         reach = _AGREES * times * np.sqrt(_squares_by_rounding(output, value).reshape(-1)[places])
     ordered, counted = np.sort(model[::step]), np.sort(actual[::step])
-    held = np.searchsorted(ordered, told + reach, "right") - np.searchsorted(ordered, told - reach)
+    with np.errstate(invalid="ignore"):
+        least, most = told - reach, told + reach
+    held = np.searchsorted(ordered, most, "right") - np.searchsorted(ordered, least)
     often = np.searchsorted(counted, told, "right") - np.searchsorted(counted, told)
     each = -np.log2(np.maximum(np.maximum(often, held), 1) / counted.size)
     _, first = np.unique(told, return_index=True)
