@@ -235,8 +235,8 @@ def _tell_outputs(result: CaseResult) -> None:
         elif why:
             first = first_decision(run)
             nexts[
-                "nothing to mend%s; what reads the outputs has to bear another order of nearly "
-                "equal values (goldwatch compare %s GOLDEN -f %s --boxes OUTPUT compares boxes in "
+                "look whether another order of nearly equal values is all that differs%s "
+                "(goldwatch compare %s GOLDEN -f %s --boxes OUTPUT compares boxes in "
                 "any order)"
                 % (
                     "" if first is None else ": %s decided first" % printable(first.tensor),

@@ -123,13 +123,12 @@ def dumped_otherwise(
                     apart = np.abs(given - own) > 4.0 * unit * np.abs(own)
                 # Infinity is a number like others: that of a mask.
                 differ = int(np.count_nonzero(np.where(np.isinf(own), given != own, apart)))
-                counts = at, format(differ, ","), format(own.size, ",")
-                words = "of its own dump (input %d), of which %s of %s values are not the model's"
-                words %= counts
+                words = "of its own dump (input %d; %s of %s values are not the model's%s)"
                 order = _in_parts(given, own, unit)
                 if own.size <= _SHOWN:
                     order = ": %s for %s" % (text_of(given.ravel()), text_of(own.ravel()))
-                variant = _with_constant(node, place, given, words + order)
+                words %= at, format(differ, ","), format(own.size, ","), order
+                variant = _with_constant(node, place, given, words)
                 found.append((number, node, variant))
                 if own.size >= _FEWEST_WEIGHTS and differ > own.size // 2:
                     ordered = np.sort(given, axis=None), np.sort(own, axis=None)

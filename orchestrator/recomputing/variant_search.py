@@ -719,7 +719,7 @@ def _both(node: Node, first: Variant, second: Variant) -> Variant:
 
     return first._replace(
         device="%s and %s %s" % (first.device, second.name, second.device),
-        model="%s and %s %s" % (first.model, second.name, second.model),
+        model="%s %s and %s %s" % (first.name, first.model, second.name, second.model),
         node=replace(first.node, attributes={**first.node.attributes, **changed}),
         inputs=taken,
     )

@@ -57,7 +57,7 @@ _BY_READING = (
     "paired with %s of the other dump: the builds fused other operators, and the tensor of that "
     "name is farther from it"
 )
-_BY_INPUTS = "paired with %s of the other dump: of one type, and they read the same"
+_BY_INPUTS = "paired with %s of the other dump: the same operator, by its type and what feeds it"
 _CALLED = "TARGET calls it %s"
 _AS_MADE = "as %s, which it holds"
 _FUSED = "the other build fused other operators, and has no such input"

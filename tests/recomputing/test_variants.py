@@ -107,12 +107,12 @@ EXCHANGES = {
     "two bounds": (
         node("Clip", ["t", "low", "high"], ["u"], name="op"),
         lambda t: np.clip(t, np.float32(-1.2), np.float32(0.5)),
-        "Clip with min -1.2 and max 0.5; the model says -0.5 and max 1.2",
+        "Clip with min -1.2 and max 0.5; the model says min -0.5 and max 1.2",
     ),
     "two numbers": (
         node("HardSigmoid", ["t"], ["u"], name="op", alpha=0.2, beta=0.5),
         lambda t: np.clip(np.float32(0.31) * t + np.float32(0.42), 0, 1),
-        "HardSigmoid with alpha 0.31 and beta 0.42; the model says 0.2 and beta 0.5",
+        "HardSigmoid with alpha 0.31 and beta 0.42; the model says alpha 0.2 and beta 0.5",
     ),
     "diagonal": (
         node("Trilu", ["t"], ["u"], name="op"),
@@ -1063,7 +1063,7 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         "gamma": "with the scale other than the model's in 1 of 16 values (the first is [5]: 0.25",
         "two dumped": "with the scale and bias of its own dump (inputs 1 and 2), which are not",
         "dumped in parts": "the model's 2 parts along axis 0 in the order 1, 0",
-        "dumped": "the weights of its own dump (input 1), of which 24 of 24 values are not the",
+        "dumped": "the weights of its own dump (input 1; 24 of 24 values are not the model's)",
         "noise": "no known variant explains it (tried: ",
     }[kind]
     assert words in said["sentence"]

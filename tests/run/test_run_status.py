@@ -47,7 +47,7 @@ FULL = Summary(
     "fail", 3, 2, 1, 1, 0, 0, 4, 5, 6, 7, True, {"exit_code": None, "signal": "SIGKILL"}, FIRST,
     (SUSPECT,), (Note("torch-files", "a warning"),), (MODEL,),
     ("8",), ({"tensors": ["a", "b"], "bytes": 9},), "The sentence.", ("a", PLACE), True,
-    True, True, 10,
+    True, True, True, 10,
     ({"op": "a", "value": math.inf},),
     ({"host": "h", "rows": 2},),
 )  # fmt: skip

@@ -17,7 +17,6 @@ from ...model.atc_options import atc_options
 from ..cure.run import DOCUMENT
 from ..launch.atc import Atc
 from .input_values import input_files
-from .network_outputs import outputs_verdict
 from .resumable_steps import Step
 from .search import DECIDED, INPUTS, JSON, RUN, CaseResult, Search, stored_outputs
 from .shape_combinations import shapes_text
@@ -138,7 +137,7 @@ class Curing:
                     code,
                     str(file),
                     command,
-                    None if stored is None else outputs_verdict(*stored),
+                    None if stored is None else stored[1].summary.verdict,
                 )
             )
             if code != EXIT_FAIL:

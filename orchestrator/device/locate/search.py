@@ -24,7 +24,7 @@ from ..launch.runners import PROGRAM, Failure, Run, failure_of
 from ..launch.user_commands import run_to_the_end
 from .input_pairs import InputPair
 from .input_values import input_files, write_inputs
-from .network_outputs import outputs_verdict, outputs_words
+from .network_outputs import outputs_words
 from .plan import OmRun, Plan
 from .resumable_steps import Step, Steps
 from .shape_combinations import shapes_text
@@ -73,7 +73,7 @@ class CaseResult:
     @property
     def outputs(self) -> Optional[str]:
         """The verdict on the network's outputs; None where there is none."""
-        return None if self.final is None else outputs_verdict(self.run, self.final)
+        return None if self.final is None else self.final.summary.verdict
 
     @property
     def had_other_inputs(self) -> bool:
