@@ -169,7 +169,11 @@ def pair_across_names(engine: Engine) -> None:
         ):
             there = theirs.get(row.place, {}).get(same.get((row.place, row.target_file)) or "")
             given = (
-                _as_made(engine, row, made) if there is None else _input_of_same(engine, row, there)
+                _as_made(engine, row, made)
+                if there is None
+                else _compared_as_same(
+                    engine, row, there, "%s:%s:%d" % (there.golden, INPUT, row.tensor_index or 0)
+                )
             ) or _input_counterpart(engine, row, theirs.get(row.place, {}))
             changed.append(
                 given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, reason_codes="", cause="")
@@ -222,7 +226,7 @@ def _same_operators(
             for row in by_file[rel]:
                 for one in theirs[other]:
                     if one.info.index == row.tensor_index:
-                        now = _compared_across(engine, row, left.dumps[rel], one)
+                        now = _compared_as_same(engine, row, one.row, one.tensor)
                         found += [] if now is None else [_Across(-1.0, now)]
     return found
 
@@ -240,35 +244,30 @@ def _build(root: str, files: Iterable[str], alone: Iterable[str]) -> Build:
     return Build(dumps, types, {rel for rel in alone if rel in dumps})
 
 
-def _compared_across(engine: Engine, row: Row, dump: DumpFile, one: _Unpaired) -> Optional[Row]:
-    planned = row.but(
-        verdict=PASS, reason=_BY_INPUTS % one.tensor,
-        reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
-        cause="", decided_by="", golden=one.row.golden, golden_file=one.rel,
-    )  # fmt: skip
-    try:
-        target = dump.tensor(OUTPUT, row.tensor_index or 0)
-    except (GoldwatchError, OSError):
-        return None
-    now = compare_pair(task_across(engine, planned, target), engine.options.settings())
-    return now if now.verdict in (PASS, FAIL) else None
-
-
-def _input_of_same(engine: Engine, row: Row, there: Row) -> Optional[Row]:
-    """Return the row of an input beside that of the same operator in GOLDEN."""
-    tensor = "%s:%s:%d" % (there.golden, INPUT, row.tensor_index or 0)
-    planned = row.but(
-        verdict=PASS, reason=_BY_INPUTS % tensor,
-        reason_codes="%s=%s" % (PAIRED_ACROSS, tensor), cause="",
-        golden=there.golden, golden_file=there.golden_file,
-    )  # fmt: skip
+def _compared_as_same(engine: Engine, row: Row, there: Row, tensor: str) -> Optional[Row]:
+    """Return a row of an operator of TARGET beside a tensor of the same operator in GOLDEN, of
+    which ``there`` is a row; None where it cannot be compared.
+    """
     try:
         dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
-        target = dump.tensor(INPUT, row.tensor_index or 0)
+        target = dump.tensor(row.kind, row.tensor_index or 0)
     except (GoldwatchError, OSError):
         return None
-    now = compare_pair(task_across(engine, planned, target), engine.options.settings())
+    now = _compared_across(engine, row, target, there, tensor, _BY_INPUTS)
     return now if now.verdict in (PASS, FAIL) else None
+
+
+def _compared_across(
+    engine: Engine, row: Row, target: Tensor, there: Row, tensor: str, text: str
+) -> Row:
+    """Return a row of TARGET beside a tensor of another name in the file of a row of GOLDEN, with
+    the reason in ``text``.
+    """
+    planned = row.but(
+        verdict=PASS, reason=text % tensor, reason_codes="%s=%s" % (PAIRED_ACROSS, tensor),
+        cause="", decided_by="", golden=there.golden, golden_file=there.golden_file,
+    )  # fmt: skip
+    return compare_pair(task_across(engine, planned, target), engine.options.settings())
 
 
 def _of_other_ops(engine: Engine, rows: Iterable[Row], across: Iterable[Row]) -> Iterator[Row]:
@@ -385,12 +384,7 @@ def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> O
             if (theirs_info.shape, theirs_info.dtype) != (info.shape, info.dtype):
                 continue
             tensor = "%s:%s:%d" % (there.golden, INPUT, theirs_info.index)
-            planned = row.but(
-                verdict=PASS, reason=_BY_VALUES % tensor,
-                reason_codes="%s=%s" % (PAIRED_ACROSS, tensor), cause="",
-                golden=there.golden, golden_file=rel,
-            )  # fmt: skip
-            now = compare_pair(task_across(engine, planned, target), engine.options.settings())
+            now = _compared_across(engine, row, target, there, tensor, _BY_VALUES)
             distance = metric_number(now.metrics.get(DISTANCE))
             if now.verdict == PASS and distance < nearest:
                 best, nearest = now, distance
@@ -478,12 +472,7 @@ def _counterparts(
     found = []
     for fused, one in tried[:_MOST_TRIED]:
         text = _BY_HEADER if named else _BY_READING if fused else _BY_VALUES
-        planned = row.but(
-            verdict=PASS, reason=text % one.tensor,
-            reason_codes="%s=%s" % (PAIRED_ACROSS, one.tensor),
-            cause="", decided_by="", golden=one.row.golden, golden_file=one.rel,
-        )  # fmt: skip
-        now = compare_pair(task_across(engine, planned, target), engine.options.settings())
+        now = _compared_across(engine, row, target, one.row, one.tensor, text)
         distance = metric_number(now.metrics.get(DISTANCE))
         if named:
             if now.verdict in (PASS, FAIL):
