@@ -60,8 +60,8 @@ from .submodel.caffe_original import CaffeOriginal
 from .submodel.caffemodel_check import find_weights
 from .submodel.cut_definition import CutInput
 from .submodel.onnx_original import OnnxOriginal
-from .variant_search import Output as SearchedOutput
 from .variant_search import VariantSearch, is_another_curve, search_variants
+from .variant_trials import Output as SearchedOutput
 
 Array = Any
 

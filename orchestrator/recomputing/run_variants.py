@@ -18,15 +18,14 @@ from ..operators.value_with_error import joined_errors
 from ..operators.variants import ACTIVATIONS, Function, Variant
 from ..tensors.type_precision import rounding_of
 from .output_error import OwnError, own_error
-from .variant_search import (
+from .variant_search import Instead, agreement
+from .variant_trials import (
     BITS_OF_A_DIGIT,
     CHANCE_BITS,
     MOST_AGREE,
     MOST_BITS,
-    Instead,
     Output,
     agreeing,
-    agreement,
     told_bits,
 )
 

@@ -20,7 +20,7 @@ from goldwatch.judging.by_recomputation import excess
 from goldwatch.operators.elementwise import erf
 from goldwatch.operators.value_with_error import Value
 from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
-from goldwatch.recomputing.variant_search import Output, agreeing
+from goldwatch.recomputing.variant_trials import Output, agreeing
 from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 

@@ -15,7 +15,8 @@ from ...operators import Value
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import Written, right_alone, written_instead
-from ...recomputing.variant_search import Explained, Output, VariantSearch
+from ...recomputing.variant_search import Explained, VariantSearch
+from ...recomputing.variant_trials import Output
 from ...tensors.geometry import match_layouts
 from ...tensors.tensor import Tensor
 from ...tensors.type_precision import rounding_of

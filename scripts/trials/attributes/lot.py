@@ -17,7 +17,7 @@ from onnx import defs, helper
 
 from goldwatch.operators import Value
 from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
-from goldwatch.recomputing.variant_search import Output
+from goldwatch.recomputing.variant_trials import Output
 
 from ..real.device import Change
 from ..real.faults import Scene
