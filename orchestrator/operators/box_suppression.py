@@ -15,6 +15,10 @@ from .variants import attribute, declare, other_number
 
 Array = Any
 
+_MOST_OFF = 2.0**-7
+"""Shares by which inputs may be off at most: one rounding to bfloat16 is 2⁻⁹, more than some of
+these are errors of other operators. Chosen, no trial."""
+
 
 class _Boxes(NamedTuple):
     """Boxes by their corners, float64, [samples, boxes, 2], their scores [samples, classes, boxes]
@@ -56,7 +60,8 @@ class _Boxes(NamedTuple):
 
 def _boxes_of(node: Node, inputs: Inputs) -> _Boxes:
     boxes, scores = input_at(inputs, 0), input_at(inputs, 1)
-    if boxes.error is not None or scores.error is not None:
+    off = max(_share_off(boxes, True), _share_off(scores, False))
+    if off > _MOST_OFF:
         raise CannotCompute("which boxes stay is open: its inputs may be off")
     if np.isnan(scores.array).any():
         raise CannotCompute("which boxes stay is open: a score is NaN")
@@ -74,8 +79,22 @@ def _boxes_of(node: Node, inputs: Inputs) -> _Boxes:
         most,
         overlap,
         least,
-        _rounding_of(boxes.array, scores.array),
+        max(off, _rounding_of(boxes.array, scores.array)),
     )
+
+
+def _share_off(value: Value, of_largest: bool) -> float:
+    """Return by which share of each element, or of the largest, a value may be off."""
+    if value.error is None:
+        return 0.0
+    sizes = np.abs(value.array)
+    with np.errstate(all="ignore"):
+        shares = np.where(
+            value.error > 0,
+            np.sqrt(3.0) * value.error / (sizes.max(initial=0.0) if of_largest else sizes),
+            0.0,
+        )
+    return float(np.nan_to_num(shares, nan=np.inf).max(initial=0.0))
 
 
 def _rounding_of(*arrays: Array) -> float:

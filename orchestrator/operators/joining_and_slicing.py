@@ -6,7 +6,7 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -45,6 +45,9 @@ from .variants import (
 )
 
 Array = Any
+
+_MOST_PLACES = 256
+"""Starts of two axes that are tried in turn. Chosen by time, no trial."""
 
 
 def _joined_with_errors(function: Callable[[List[Array]], Array], values: Sequence[Value]) -> Value:
@@ -641,6 +644,22 @@ def _sliced_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
                     of_axis % (own[0], steps[axis], axis),
                     taken({**ranges, axis: indices}),
                 )
+    for one, other in combinations(ranges, 2):
+        lengths = len(ranges[one]), len(ranges[other])
+        begins = [
+            range(x.shape[axis] - steps[axis] * (length - 1)) if steps[axis] > 0 else ()
+            for axis, length in zip((one, other), lengths)
+        ]
+        if min(lengths) and len(begins[0]) * len(begins[1]) <= _MOST_PLACES:
+            own_two = ranges[one][0], ranges[other][0]
+            of_two = "start %%d of axis %d and start %%d of axis %d" % (one, other)
+            for two in product(*begins):
+                moved_to = {
+                    axis: [n + first - ranges[axis][0] for n in ranges[axis]]
+                    for axis, first in zip((one, other), two)
+                }
+                if two[0] != own_two[0] and two[1] != own_two[1]:
+                    yield of_two % two, of_two % own_two, taken({**ranges, **moved_to})
     if len(ranges) > 1:
         (first, one), (second, other) = list(ranges.items())[:2]
         words = "its axes in the order [%d, %d]"
@@ -654,7 +673,9 @@ def _sliced_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
 declare(
     "Slice",
     computed_instead(
-        "its places", "other starts, steps of other size or sign, axes exchanged", _sliced_otherwise
+        "its places",
+        "other starts, of two axes too, steps of other size or sign, axes exchanged",
+        _sliced_otherwise,
     ),
 )
 

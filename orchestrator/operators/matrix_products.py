@@ -25,6 +25,7 @@ from .registry import (
 from .splittable_axes import connected, products
 from .value_with_error import Arithmetic, Value
 from .variants import (
+    MOST_ORDERED,
     attribute,
     changed_input,
     declare,
@@ -197,14 +198,13 @@ def ascend_gemm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
 
 @operator(onnx=["Einsum"], tensorflow=["Einsum"], ascend=["Einsum"], multiplies=True)
 def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Einsum of one or two inputs, none of which names an axis twice."""
+    """Einsum of inputs none of which names an axis twice, two at a time, from the first on."""
     equation = str(node.get("equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     operands = left.split(",")
-    if len(operands) != len(inputs) or len(inputs) > 2:
+    if len(operands) != len(inputs):
         raise CannotCompute(
-            "its equation %s is for %d inputs; one or two can be computed"
-            % (equation, len(operands))
+            "its equation %s is for %d inputs, not for %d" % (equation, len(operands), len(inputs))
         )
     letters = [term.replace("...", "") for term in operands]
     if any(len(set(term)) != len(term) for term in letters):
@@ -224,8 +224,8 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         sizes.update(zip(before, shape))
         if dots and trailing:
             sizes.update(zip(trailing, shape[-len(trailing) :]))
-    terms = int(np.prod([size for letter, size in sizes.items() if letter not in right] or [1]))
     if len(values) == 1:
+        terms = int(np.prod([size for letter, size in sizes.items() if letter not in right] or [1]))
         if terms == 1 and set(letters[0]) <= set(right):
             return [moved(lambda array: np.einsum(equation, array), values[0])]
         ones = Value(np.ones((), values[0].array.dtype))
@@ -234,15 +234,24 @@ def einsum(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
                 lambda x, unit: np.einsum(equation, x) * unit, values[0], ones, terms, arithmetic
             )
         ]
-    return [
-        sum_of_products(
-            lambda x, w: np.einsum(equation, x, w, optimize=True),
-            values[0],
-            values[1],
-            terms,
+    made, term = values[0], operands[0]
+    for place in range(1, len(values)):
+        both, after = term + operands[place], operands[place + 1 :]
+        dots = "..." if "..." in both else ""
+        kept = [letter for letter in dict.fromkeys(both.replace(".", ""))
+                if any(letter in other for other in (right, *after))]  # fmt: skip
+        to = dots + "".join(kept) if after else right
+        product_of_two = "%s,%s->%s" % (term, operands[place], to)
+        summed = [sizes[letter] for letter in set(both) - set(to) - {"."}]
+        made = sum_of_products(
+            lambda x, w, by=product_of_two: np.einsum(by, x, w, optimize=True),  # type: ignore[misc]
+            made,
+            values[place],
+            int(np.prod(summed or [1])),
             arithmetic,
         )
-    ]
+        term, made = to, made.with_step(arithmetic.intermediate) if after else made
+    return [made]
 
 
 def _square_turned(array: Array) -> Optional[Array]:
@@ -282,7 +291,8 @@ def _other_equations(node: Node, inputs: Inputs) -> List[str]:
     equation = str(node.get("equation")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     operands = left.split(",")
-    instead = [",".join(operands[::-1]) + arrow + right]
+    others = permutations(operands) if len(operands) <= MOST_ORDERED else [operands[::-1]]
+    instead = [",".join(order) + arrow + right for order in others]
     for place, labels in enumerate([*operands, right]):
         for order in permutations(labels) if 1 < len(labels) <= 5 and "." not in labels else ():
             parts = [*operands, right]

@@ -4,6 +4,7 @@ dialects.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -25,6 +26,8 @@ from .splittable_axes import Parts, Shape, Values, Window, along_all_but, rows
 from .value_with_error import Arithmetic, Value
 from .variants import (
     EPSILONS,
+    Reading,
+    Variant,
     attribute,
     computed_instead,
     declare,
@@ -692,6 +695,23 @@ def _within_channels(node: Node, inputs: Inputs) -> Iterator[Any]:
     yield "the neighbours within a channel", "those of other channels", made
 
 
+def _other_group_counts(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    channels, own = named_input(inputs, 0, "input").array.shape[1], int(node.get("num_groups"))
+
+    def of_channels(given: List[Optional[Value]]) -> List[Optional[Value]]:
+        """Return the inputs with scale and bias, which may be those of groups, of channels."""
+        return [given[0]] + [
+            moved(lambda array: np.repeat(array.reshape(-1), channels // array.size), value)
+            for value in given[1:]
+            if value is not None
+        ]
+
+    for count in range(1, channels + 1):
+        if channels % count == 0 and count != own:
+            instead = replace(node, attributes={**node.attributes, "num_groups": count})
+            yield Variant("num_groups", text_of(count), text_of(own), instead, of_channels)
+
+
 _EPSILON = attribute("epsilon", EPSILONS, 1e-5, fitted=True)
 _SCALE, _OFFSET = missing_input(1, "the scale"), missing_input(2, "the bias")
 declare(
@@ -706,14 +726,7 @@ declare(
 )
 declare(
     "GroupNormalization",
-    attribute(
-        "num_groups",
-        lambda node, inputs: [
-            n
-            for n in range(1, 1 + (0 if inputs[0] is None else inputs[0].array.shape[1]))
-            if inputs[0] is not None and inputs[0].array.shape[1] % n == 0
-        ],
-    ),
+    Reading("num_groups", "each other that divides the channels", _other_group_counts),
 )
 declare("LayerNormalization InstanceNormalization GroupNormalization", _OFFSET)
 declare(

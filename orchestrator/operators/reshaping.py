@@ -8,8 +8,9 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import permutations
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from .splittable_axes import Along, Parts, Shape, Values, Window, rows
 from .value_with_error import Arithmetic, Value
 from .variants import (
     OTHER_LAYOUT,
+    Reading,
+    Variant,
     attribute,
     changed_input,
     declare,
@@ -434,7 +437,45 @@ declare(
     "Reshape Flatten",
     changed_input(0, "its input", OTHER_LAYOUT),
 )
-declare("DepthToSpace SpaceToDepth", attribute("mode", ("DCR", "CRD"), "DCR"))
+
+
+def _blocks_by_columns(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    size, _, own_outer = _blocks(node)
+    spreads = node.type == "DepthToSpace"
+
+    def turned(outer: bool, array: Array) -> Array:
+        n, c, h, w = array.shape
+        if spreads:
+            parts, axes = (n, c, h // size, size, w // size, size), (3, 5)
+        elif outer:
+            parts, axes = (n, size, size, c // size**2, h, w), (1, 2)
+        else:
+            parts, axes = (n, c // size**2, size, size, h, w), (2, 3)
+        return array.reshape(parts).swapaxes(*axes).reshape(array.shape)
+
+    for mode in ("DCR", "CRD"):
+        change = partial(turned, mode == "DCR")
+
+        def written(outputs: List[Value], change: Callable[[Array], Array] = change) -> List[Value]:
+            return [moved(change, outputs[0])]
+
+        is_own = (mode == "DCR") == own_outer
+        instead = replace(node, attributes={**node.attributes, "mode": mode})
+        yield Variant(
+            "its blocks",
+            "by columns" if is_own else "by columns, and mode %s" % mode,
+            "by rows" if is_own else "by rows, and mode %s" % ("DCR" if own_outer else "CRD"),
+            instead,
+            None,
+            written,
+        )
+
+
+declare(
+    "DepthToSpace SpaceToDepth",
+    attribute("mode", ("DCR", "CRD"), "DCR"),
+    Reading("its blocks", "by columns, with either mode", _blocks_by_columns),
+)
 
 
 def _other_axes_of_sequence(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:

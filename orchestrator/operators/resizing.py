@@ -6,7 +6,7 @@ Every axis is resized by itself: an output is a sum of a few inputs along it, ea
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -159,12 +159,32 @@ def _convolved(
     return _Taps(np.clip(places, 0, size - 1).astype(np.int64), weights)
 
 
+class _Region(NamedTuple):
+    """What of an axis is resized, as shares of its length, and how far both are off."""
+
+    start: float
+    end: float
+    errors: Tuple[float, float] = (0.0, 0.0)
+
+    def beside(self) -> List[_Region]:
+        """Return those by which it is known how far places move: as far off as errors may be, of
+        one rounding.
+        """
+        start, end = (np.sqrt(3.0) * error for error in self.errors)
+        return [
+            _Region(self.start + one, self.end + other)
+            for one in {start, -start}
+            for other in {end, -end}
+            if start or end
+        ]
+
+
 def _onnx_coordinates(
     mode: str,
     size: int,
     outputs: int,
     scale: Any,
-    roi: Optional[Tuple[float, float]],
+    roi: Optional[_Region],
     length: float,
 ) -> List[Array]:
     """Return where in the input each output lies, in float32 as runtimes compute it, and as other
@@ -192,7 +212,7 @@ def _coordinates(
     size: int,
     outputs: int,
     scale: Any,
-    roi: Optional[Tuple[float, float]],
+    roi: Optional[_Region],
     length: float,
     number: Any,
     by_factor: bool,
@@ -226,7 +246,7 @@ def _coordinates(
     if mode == "tf_half_pixel_for_nn":
         return scaled(at + number(0.5))
     if mode == "tf_crop_and_resize" and roi is not None:
-        start, end = number(roi[0]), number(roi[1])
+        start, end = number(roi.start), number(roi.end)
         if length == 1:
             return np.full(1, number(0.5) * (start + end) * number(size - 1))
         along = at * (end - start) * number(size - 1) / number(length - 1)
@@ -267,15 +287,16 @@ def _targets(
     return [(axis, int(np.floor(factor * shape[axis] + 0.5)), factor) for axis in axes]
 
 
-def _roi(
-    node: Node, inputs: Inputs, number: int, count: int
-) -> List[Optional[Tuple[float, float]]]:
-    """Return the region of interest's (start, end) of each axis; None where it is not there."""
+def _roi(node: Node, inputs: Inputs, number: int, count: int) -> List[Optional[_Region]]:
+    """Return the region of interest of each axis; None where it is not there."""
     value = optional(inputs, number)
     if value is None or value.array.size != 2 * count:
         return [None] * count
-    flat = [float(entry) for entry in value.array.reshape(-1)]
-    return list(zip(flat[:count], flat[count:]))
+    error = np.broadcast_to(0.0 if value.error is None else value.error, value.array.shape)
+    (start, end), (off, end_off) = (
+        np.asarray(side, np.float64).reshape(2, count).tolist() for side in (value.array, error)
+    )
+    return [_Region(start[axis], end[axis], (off[axis], end_off[axis])) for axis in range(count)]
 
 
 def _resized(node: Node, x: Shape, values: Values) -> Optional[Sequence[int]]:
@@ -340,7 +361,7 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
     rule = str(node.get("coordinate_transformation_mode", "half_pixel"))
     targets = _targets(node, x, optional(inputs, 2), optional(inputs, 3))
     regions = _roi(node, inputs, 1, len(targets))
-    outside = np.zeros((1,) * x.array.ndim, bool)
+    outside = surely = perhaps = np.zeros((1,) * x.array.ndim, bool)
     whole, shape = not x.is_float, x.array.shape
     for (axis, outputs, scale), region in zip(targets, regions):
         size = shape[axis]
@@ -350,20 +371,33 @@ def onnx_resize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Valu
         ways = _onnx_coordinates(rule, size, outputs, scale, region, length)
         # A cubic's weights are sums of four terms of up to 8, in float32.
         rounding = _CUBIC_ROUNDING if mode == "cubic" and arithmetic.intermediate else 0.0
-        x = _onnx_taps(node, mode, ways, size, scale).apply(x, axis, rounding)
-        if rule == "tf_crop_and_resize":
-            beyond = (ways[0] < 0) | (ways[0] > size - 1)
-            outside = outside | beyond.reshape(
-                [-1 if number == axis else 1 for number in range(x.array.ndim)]
-            )
+        if region is None or rule != "tf_crop_and_resize":
+            x = _onnx_taps(node, mode, ways, size, scale).apply(x, axis, rounding)
+            continue
+        # A region that is rounded to a narrower type moves all places.
+        off = [_onnx_coordinates(rule, size, outputs, scale, beside, length)[0]
+               for beside in region.beside()]  # fmt: skip
+        made = _onnx_taps(node, mode, [*ways, *off], size, 0.0).apply(x, axis, rounding)
+        if off and mode != "nearest":
+            others = [_onnx_taps(node, mode, [one], size, 0.0) for one in off]
+            apart = [np.abs(taps.apply(Value(x.array), axis).array - made.array)
+                     for taps in others]  # fmt: skip
+            made = Value(made.array, joined_errors(made.error, np.max(apart, 0)))
+        x = made
+        beyond = np.array([(one < 0) | (one > size - 1) for one in (*ways, *off)])
+        beyond = beyond.reshape([-1] + [outputs if n == axis else 1 for n in range(x.array.ndim)])
+        outside = outside | beyond[0]
+        surely, perhaps = surely | beyond.all(0), perhaps | beyond.any(0)
     if whole and mode != "nearest":
         raise CannotCompute("how whole numbers are rounded in mode %s is not known" % mode)
-    if np.any(outside):
+    if np.any(perhaps):
         value = float(node.get("extrapolation_value", 0.0))
-        outside = np.broadcast_to(outside, x.array.shape)
+        # On the border rounding decides.
+        border = np.where(perhaps & ~surely & (not whole), np.abs(x.array - value), 0.0)
+        error = joined_errors(None if x.error is None else np.where(surely, 0.0, x.error), border)
         x = Value(
             np.where(outside, value, x.array),
-            None if x.error is None else np.where(outside, 0.0, x.error),
+            error if x.error is not None or np.any(border) else None,
         )
     return [x]
 

@@ -56,6 +56,7 @@ from ..recomputing.find_original import OriginalModelFile, find_original_model
 from ..recomputing.recomputed_output import (
     ComputedPair,
     ErrorTransfer,
+    InsertedOp,
     NotComputable,
     OpFunction,
     OutputBesideGolden,
@@ -361,6 +362,13 @@ class Recomputation:
                 op, number, excess, partial(self._elsewhere, place, op, number)
             )
         )
+
+    def inserted_before(self, place: Place, op: str) -> Optional[InsertedOp]:
+        """Return what the original model does not have before an op; None where nothing is known to
+        be.
+        """
+        recomputer = self._recomputer(place) if self._how != NONE else None
+        return None if recomputer is None else recomputer.inserted_before(op)
 
     def _elsewhere(self, place: Place, op: str, number: int) -> Iterator[Tuple[str, Array]]:
         """Yield an output at the nearest other places, those of the same device and model first."""

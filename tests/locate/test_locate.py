@@ -1057,3 +1057,36 @@ def test_golden_data_that_need_an_option_are_made_beside_the_search(place) -> No
     assert run_here(["goldwatch", *shlex.split(made)], place.folder).returncode == 0
     again = place.locate("swish.onnx", "swish.om", "-o", "again", "--golden", *given.split())
     assert again.returncode == 1 and "suspect: second" in again.stdout, again.stderr
+
+
+@pytest.mark.parametrize("kind", ["Transpose", "Neg"])
+def test_an_operator_that_only_the_om_has_is_named(place, kind) -> None:
+    """Nothing is compared with it, and the operator that reads it is right by itself."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    place.host()
+    more = {"perm": [1, 0]} if kind == "Transpose" else {}
+    for name, nodes in (("a", []), ("b", [helper.make_node(kind, ["t"], ["r"], "more", **more)])):
+        read = "r" if nodes else "t"
+        nodes = [
+            helper.make_node("Tanh", ["x"], ["t"], "first"),
+            *nodes,
+            helper.make_node("Add", ["x", read], ["u"], "sum"),
+            helper.make_node("Sigmoid", ["u"], ["y"], "last"),
+        ]
+        x, y = (helper.make_tensor_value_info(one, TensorProto.FLOAT, (16, 16)) for one in "xy")
+        graph = helper.make_graph(nodes, "net", [x], [y])
+        opset = [helper.make_opsetid("", 13)]
+        onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8),
+                  str(place.folder / (name + ".onnx")))  # fmt: skip
+    place.atc("b.onnx", "b.om")
+    done = place.locate("a.onnx", "b.om", "-o", "out", "-q")
+    assert done.returncode == 1
+    said = " ".join(done.stdout.split())
+    order = " and which writes its input with its axes in the order [1, 0]"
+    assert "between first and it the om has more (" in said
+    assert (order in said) == (kind == "Transpose")
+    assert "the original model does not have more (" in said and "not known" not in said
+    assert "next: find out why the om has more behind first" in said
+    assert "AIPP" not in said

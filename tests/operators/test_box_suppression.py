@@ -32,7 +32,7 @@ def test_nothing_is_computed_of_scores_that_are_no_numbers_or_inputs_that_may_be
     with pytest.raises(CannotCompute, match="a score is NaN"):
         compute(NMS, [boxes, np.float32([[[0.9, np.nan]]]), *limits])
     with pytest.raises(CannotCompute, match="inputs may be off"):
-        off = Value(boxes, np.full(boxes.shape, 1e-3))
+        off = Value(boxes, np.full(boxes.shape, 2e-2))
         compute(NMS, [off, np.float32([[[0.9, 0.8]]]), *limits])
 
 
@@ -49,6 +49,16 @@ def test_either_choice_follows_where_roundings_decide(scores, overlap, least, ch
     for choice in choices:
         assert not not_following(boxes, [[scores]], np.array(choice), 2, overlap, least)
     assert not_following(boxes, [[scores]], np.zeros((0, 3), int), 2, overlap, least)
+
+
+def test_boxes_that_may_be_held_in_a_narrower_type_leave_open_only_what_that_decides():
+    boxes = np.float32([[[0, 0, 1, 1], [0, 0.5, 1, 1.5], [0, 0.1, 1, 1.1]]]) + np.float32(1e-5)
+    held = Value(boxes, boxes * np.float32(2.0**-11 / np.sqrt(3)))
+    limits = [np.array([3]), np.float32([1 / 3]), np.float32([0])]
+    given_ = [held, np.float32([[[0.9, 0.8, 0.7]]]), *limits]
+    for kept, count in (([[0, 0, 0]], 0), ([[0, 0, 0], [0, 0, 1]], 0),
+                        ([[0, 0, 0], [0, 0, 2]], 1)):  # fmt: skip
+        assert np.count_nonzero(check(NMS, given_, [np.array(kept)])[0]) == count
 
 
 NMS = Node("onnx", "NonMaxSuppression")

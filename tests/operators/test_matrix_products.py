@@ -141,6 +141,9 @@ def test_fully_connected_layers_equal_numpy(axis):
         ("ij,ij->", [(3, 4), (3, 4)]),
         ("ijk->kij", [(3, 4, 5)]),
         ("ijk->i", [(3, 4, 5)]),
+        ("bik,kj,bjl->bil", [(2, 3, 4), (4, 5), (2, 5, 6)]),
+        ("...i,ij,j,k", [(2, 3, 4), (4, 5), (5,), (6,)]),
+        ("i,j,k->kj", [(3,), (4,), (5,)]),
     ],
 )
 def test_einsum_equals_onnxruntime(equation, shapes):
@@ -154,6 +157,8 @@ def test_einsum_equals_onnxruntime(equation, shapes):
 def test_matrix_products_that_cannot_be_computed_are_refused():
     with pytest.raises(CannotCompute, match="twice"):
         compute(Node("onnx", "Einsum", {"equation": "ii->i"}), [tensor(0, 3, 3)])
+    with pytest.raises(CannotCompute, match="for 2 inputs, not for 1"):
+        compute(Node("onnx", "Einsum", {"equation": "ij,jk"}), [tensor(0, 3, 3)])
     with pytest.raises(CannotCompute, match="num_output"):
         compute(Node("caffe", "InnerProduct", {}), [tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 4)])
     with pytest.raises(CannotCompute, match="outputs"):
@@ -176,6 +181,8 @@ def test_input_errors_reach_the_output_of_matrix_products():
         Node("onnx", "Gemm", {"alpha": -2.0, "beta": 30.0}), [x.array, w.array, bias], generator
     )
     assert_error_matches_spread(Node("onnx", "Einsum", {"equation": "ij->i"}), [x], generator)
+    chain = Node("onnx", "Einsum", {"equation": "ij,jk,k->i"})
+    assert_error_matches_spread(chain, [x, w, bias], generator)
     w = Value(np.ascontiguousarray(w.array.T), w.error.T)
     assert_error_matches_spread(
         Node("caffe", "InnerProduct", {"num_output": 6}), [x, w, bias], generator

@@ -14,10 +14,11 @@ from operator_references import (
     assert_equals_onnxruntime,
     assert_error_matches_spread,
     assert_near,
+    run_onnxruntime,
     with_error,
 )
 
-from goldwatch.operators import CannotCompute, Node, compute
+from goldwatch.operators import CannotCompute, Node, Value, compute
 
 
 def tensor(seed, *shape):
@@ -95,6 +96,24 @@ def test_onnx_crop_and_resize_equals_onnxruntime():
     }
     inputs = [x, roi, None, np.array([1, 1, 4, 5], np.int64)]
     assert_equals_onnxruntime("Resize", inputs, entries, 13, constants=(1, 3))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_of_a_region_that_a_device_holds_in_float16_only_its_border_is_open(mode):
+    x = tensor(0, 1, 1, 6, 8)
+    roi = np.array([0, 0, -0.2, 0.1, 1, 1, 1.1, 1.2], np.float32)
+    entries = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": mode,
+               "extrapolation_value": 70.0}  # fmt: skip
+    scales = np.array([1, 1, 1.5, 1.5], np.float32)
+    narrow = roi.astype(np.float16).astype(np.float32)
+    (device,) = run_onnxruntime("Resize", [x, narrow, scales], entries, 13)
+    held = Value(roi, np.abs(roi) * np.float32(2.0**-11 / np.sqrt(3)))
+    (made,) = compute(Node("onnx", "Resize", entries, "", 13), [x, held, scales])
+    off = np.abs(made.array - device)
+    error = np.broadcast_to(made.error, off.shape)
+    assert off.max() > 1 and np.all(off <= 4 * error + 1e-5)
+    # All but the column at the end of the region.
+    assert np.mean(error > 1) < 0.2
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])

@@ -1184,7 +1184,62 @@ def quantised(x, function=np.rint, least=-128, most=127):
     return np.clip(function(x.astype(np.float64) / STEPS["s"]) + 3, least, most).astype(np.int8)
 
 
+def pixels(x, mode, by_columns):
+    """A DepthToSpace of blocks of 2 × 2."""
+    n, channels, height, width = x.shape
+    split = (n, 2, 2, channels // 4) if mode == "DCR" else (n, channels // 4, 2, 2)
+    parts = x.reshape(*split, height, width)
+    block, inner = ((1, 2), 3) if mode == "DCR" else ((2, 3), 1)
+    rows, columns = block[::-1] if by_columns else block
+    moved = parts.transpose(0, inner, 4, rows, 5, columns)
+    return moved.reshape(n, channels // 4, 2 * height, 2 * width)
+
+
+def in_groups(x, count):
+    parts = x.reshape(len(x), count, -1).astype(np.float64)
+    less = parts - parts.mean(2, keepdims=True)
+    return (less / np.sqrt(np.square(less).mean(2, keepdims=True) + 1e-5)).reshape(x.shape) * 1.5
+
+
+IMAGE = RANDOM.standard_normal((2, 8, 4, 6)).astype(np.float16).astype(np.float32)
+MIDDLE, LAST = (RANDOM.standard_normal(shape).astype(np.float16).astype(np.float32)
+                for shape in ((8, 8), (6, 8, 3)))  # fmt: skip
 OTHERWISE = {
+    "an operand of three transposed": (
+        node("Einsum", ["x", "m", "l"], ["y"], name="op", equation="bik,kj,bjl->bil"),
+        {"m": MIDDLE, "l": LAST},
+        lambda x: np.einsum("bik,jk,bjl->bil", x, MIDDLE, LAST),
+        "Einsum with equation bik,jk,bjl->bil; the model says bik,kj,bjl->bil (",
+    ),
+    "starts of two axes": (
+        node("Slice", ["x", "b", "e", "a"], ["y"], name="op"),
+        {
+            name: np.array(one, np.int64)
+            for name, one in {"b": [1, 0], "e": [4, 5], "a": [0, 2]}.items()
+        },
+        lambda x: x[2:5, :, 3:8],
+        "Slice with its places start 2 of axis 0 and start 3 of axis 2; the model says start 1 of "
+        "axis 0 and start 0 of axis 2 (",
+    ),
+    "blocks by columns": (
+        node("DepthToSpace", ["x"], ["y"], name="op", blocksize=2),
+        {},
+        lambda x: pixels(x, "DCR", True),
+        "DepthToSpace with its blocks by columns; the model says by rows (",
+    ),
+    "blocks by columns of the other mode": (
+        node("DepthToSpace", ["x"], ["y"], name="op", blocksize=2),
+        {},
+        lambda x: pixels(x, "CRD", True),
+        "DepthToSpace with its blocks by columns, and mode CRD; the model says by rows, and mode "
+        "DCR (",
+    ),
+    "groups": (
+        node("GroupNormalization", ["x", "g", "h"], ["y"], name="op", num_groups=4),
+        {"g": np.full(4, 1.5, np.float32), "h": np.zeros(4, np.float32)},
+        lambda x: in_groups(x, 2),
+        "GroupNormalization with num_groups 2; the model says 4 (",
+    ),
     "lengths": (
         node("ReverseSequence", ["x", "l"], ["y"], name="op"),
         {"l": np.array([3, 6, 2, 5], np.int64)},
@@ -1246,15 +1301,16 @@ OTHERWISE = {
 @pytest.mark.parametrize("kind", sorted(OTHERWISE))
 def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     made, constants, wrong, said = OTHERWISE[kind]
-    shape = (6, 8) if kind == "padding" else (6, 4, 8)
-    x = TABLE if kind == "padding" else float16_values(shape)
+    of_image = made.op_type in ("DepthToSpace", "GroupNormalization")
+    x = TABLE if kind == "padding" else IMAGE if of_image else float16_values((6, 4, 8))
+    shape = x.shape
     held = [build.weight(name, np.asarray(array)) for name, array in constants.items()]
     made.input[0] = "u"
     nodes = [node("Neg", ["x"], ["u"], name="first"), made]
     right = wrong(-x)
     dtype = {"int8": 3}.get(str(right.dtype), 1)
     model = build.model(
-        nodes, [build.value("x", shape)], [build.value("y", right.shape, dtype)], held
+        nodes, [build.value("x", shape)], [build.value("y", right.shape, dtype)], held, 18
     )
     net.prepare(model, {"x": x}, fault=("op", lambda array: right.astype(array.dtype)))
     suspect = only_suspect(net.compare()[1]["summary"])

@@ -1490,3 +1490,169 @@ _add(
         "exchanged",
     ),
 )
+
+
+def _slice_of(starts: Sequence[int], ends: Sequence[int]) -> Maker:
+    return chain(
+        lambda c: c.again(c.x[0], c.const(starts, np.int64), c.const(ends, np.int64), *c.x[3:])
+    )
+
+
+def _blocks_by_columns(c: Chain) -> str:
+    """A DepthToSpace whose blocks are taken by columns: the two axes of a block exchanged."""
+    n, channels, height, width = c.shape(c.x[0])
+    parts = c.const([n, 2, 2, channels // 4, height, width], np.int64)
+    moved = c.kind("Transpose", c.kind("Reshape", c.x[0], parts), perm=[0, 3, 4, 2, 5, 1])
+    return c.kind("Reshape", moved, c.const([n, channels // 4, 2 * height, 2 * width], np.int64))
+
+
+def _transposed_before(c: Chain) -> str:
+    return c.again(c.kind("Transpose", c.x[0], perm=[0, 2, 1]), *c.x[1:])
+
+
+def _first_rows(c: Chain) -> str:
+    """A mean over the last axis alone, of the first index of the other one that is left out."""
+    rows = c.kind("Gather", c.x[0], c.const(0, np.int64), axis=2)
+    return c.kind("ReduceMean", rows, c.const([2], np.int64), keepdims=0)
+
+
+def _einsum(net: nets.Net, x: str) -> str:
+    """Return an Einsum of three operands."""
+    more = [net.normal(16, 16, scale=0.3), net.node("Sigmoid", net.dense(x, 16))]
+    return net.core("Einsum", x, *more, equation="bik,kj,bjl->bil")
+
+
+def _cropped(net: nets.Net, x: str) -> str:
+    """Return a Resize of regions that reach beyond the image."""
+    region = net.weight(np.array([0, 0, -0.2, 0.1, 1, 1, 1.1, 1.2], np.float32))
+    scales, mode = net.weight([1, 1, 1.5, 1.5]), "tf_crop_and_resize"
+    return net.core("Resize", x, region, scales, mode="linear", extrapolation_value=0.0,
+                    coordinate_transformation_mode=mode)  # fmt: skip
+
+
+def _groups(count: int) -> Maker:
+    """Another number of groups; all have the same gain, and no offset."""
+    return chain(
+        lambda c: c.again(
+            c.x[0], c.const(np.full(count, 1.5)), c.const(np.zeros(count)), num_groups=count
+        )
+    )
+
+
+_GROUP_NORM = nets.core(
+    "GroupNormalization", nets.const([1.5] * 4), nets.const([0.0] * 4), num_groups=4
+)
+
+
+_TWO_AXES = nets.core(
+    "Slice", *[nets.const(entry, np.int64) for entry in ([1, 0], [13, 12], [1, 2])]
+)
+_CLIPPED = nets.recurrent("GRU", 3, clip=0.3)
+
+_add(
+    "tokens",
+    (
+        "einsum-three",
+        _einsum,
+        given(equation="bik,jk,bjl->bil"),
+        "equation",
+        "bik,jk,bjl->bil",
+    ),
+    ("einsum-three-operands", _einsum, order(2, 1, 0), _INPUTS + "|equation"),
+    ("slice-two-starts", _TWO_AXES, _slice_of([2, 3], [14, 15]), "start", "start 2.*start 3"),
+    (
+        "transpose-before",
+        nets.behind(nets.dense(), nets.core("Tile", nets.const([1, 1, 2], np.int64))),
+        chain(_transposed_before),
+        "axes .* exchanged|transpos",
+    ),
+    (
+        "mod-divisor",
+        nets.behind(nets.scaled(4.0), nets.core("Mod", nets.normal(16, mean=3.0), fmod=1)),
+        constant(1, lambda divisor: np.full_like(divisor, divisor[0])),
+        "divisor|constant|input 1",
+        "first",
+    ),
+    (
+        "mod-divisor-rolled",
+        nets.behind(nets.scaled(4.0), nets.core("Mod", nets.normal(16, mean=3.0), fmod=1)),
+        constant(1, lambda divisor: np.roll(divisor, 1)),
+        "divisor|constant|input 1",
+        "roll",
+    ),
+    ("gru-clip", _CLIPPED, given(drop=["clip"]), "clip", "none"),
+    ("gru-clip-value", _CLIPPED, given(clip=0.45), "clip", r"0\.45"),
+    (
+        "rnn-clip",
+        nets.recurrent("RNN", 1, clip=0.7),
+        given(clip=0.25),
+        "clip",
+        r"0\.25",
+    ),
+    ("logsoftmax-for-softmax", nets.core("Softmax", axis=1), other("LogSoftmax", axis=1), "Log"),
+    (
+        "cumsum-exclusive-only",
+        nets.core("CumSum", nets.const(1, np.int64), exclusive=1, reverse=1),
+        given(exclusive=0, reverse=1),
+        "exclusive",
+        has("exclusive", 0),
+        ("shift",),
+    ),
+)
+_add(
+    "image",
+    (
+        "resize-extrapolation",
+        _cropped,
+        given(extrapolation_value=-0.5),
+        "extrapolation_value",
+        r"-0\.5",
+    ),
+    (
+        "quantise-scale-zero",
+        nets.quantised,
+        constant(1, lambda scale: np.zeros_like(scale)),
+        "scale",
+        r"\b0\b",
+        ("not-written",),
+    ),
+    (
+        "roialign-scale",
+        nets.roi_align(sampling_ratio=2, spatial_scale=0.5),
+        given(spatial_scale=0.4),
+        "spatial_scale",
+        r"0\.4",
+    ),
+    (
+        "reduce-one-axis",
+        nets.core("ReduceMean", nets.const([2, 3], np.int64), keepdims=0),
+        chain(_first_rows),
+        "its first index along axis 2",
+    ),
+    (
+        "depth-to-space-columns",
+        nets.core("DepthToSpace", blocksize=2, mode="DCR"),
+        chain(_blocks_by_columns),
+        "block",
+        "",
+        ("layout",),
+    ),
+    ("group-count", _GROUP_NORM, _groups(2), "num_groups|groups", r"\b2\b"),
+    ("group-count-one", _GROUP_NORM, _groups(1), "num_groups|groups", r"\b1\b"),
+    (
+        "pad-any-value",
+        nets.core("Pad", _PAD, nets.const(-1.0)),
+        constant(2, lambda value: value + np.float32(1.37)),
+        "value",
+        r"0\.37",
+    ),
+    ("pad-wrap", nets.core("Pad", _PAD, mode="reflect"), given(mode="wrap"), "mode", "wrap"),
+    ("gridsample-cubic", nets.grid_sample, given(mode="cubic"), "mode", "cubic"),
+    (
+        "gridsample-reflection",
+        nets.grid_sample,
+        given(padding_mode="reflection"),
+        "padding_mode",
+        "reflection",
+    ),
+)
