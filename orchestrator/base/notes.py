@@ -256,7 +256,8 @@ NOTES: Dict[str, Said] = {
         warns=True,
     ),
     "golden-of-another-file": Said(
-        "rows fail, and the om was compiled from another file than golden data were made of",
+        "rows fail, no operator with weights fits, and the om was compiled from another file than "
+        "golden data were made of",
         "golden data were made of %s, and the om of %s was compiled from %s: if these are two "
         "models, no operator need be wrong",
         warns=True,
@@ -292,6 +293,14 @@ NOTES: Dict[str, Said] = {
         "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "
         "counterpart of that name; the models of both tell which belong together",
         "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's",
+        warns=True,
+    ),
+    "two-builds-exact": Said(
+        "with --exact, most tensors of two dumps differ in layout or lack a counterpart",
+        "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "
+        "counterpart of that name, and bytes are compared of tensors of one name alone",
+        "compare without --exact: operators of one type that read the same are then paired "
+        "whatever their names, and equal tensors are said to be equal",
         warns=True,
     ),
     "few-layers": Said(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, FrozenSet, Iterable, List, Optional, Sequence, Tuple
 
 from ..base.naming import find_collisions, sanitise_device, sanitise_golden, whole_name
 from ..base.notes import Note, note
@@ -38,6 +38,9 @@ class ModelGraph:
     unfused
         Whether its originals are the ops of a build without fusion, whose dumps are the golden
         data.
+    in_both
+        The names of the ops that the build given as a second model has as well, of the same type
+        and originals.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class ModelGraph:
         command: str = "",
         fx: bool = False,
         unfused: bool = False,
+        in_both: FrozenSet[str] = frozenset(),
     ) -> None:
         self.name = name
         self.graph_names = tuple(graph_names)
@@ -58,6 +62,7 @@ class ModelGraph:
         self.command = command
         self.fx = fx
         self.unfused = unfused
+        self.in_both = in_both
         self._by_name: Dict[str, List[OpNode]] = _index(self.ops, lambda op: [op.name])
         self._by_device: Optional[Dict[str, List[OpNode]]] = None
         self._by_golden: Optional[Dict[str, List[OpNode]]] = None

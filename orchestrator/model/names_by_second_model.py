@@ -8,7 +8,7 @@ build (docs/reference/pairing.md).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from ..base.errors import InputError
 from .graph import ModelGraph
@@ -58,7 +58,8 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
     golden data.
 
     An original output belongs to the unfused op that names it as an output's origin, else to the
-    only op whose last original it is; without exactly one such op it has no golden tensor.
+    only op whose last original it is; without exactly one such op it has no golden tensor. An op
+    that both have may be compared by its own name.
     Raises InputError where the two have no original in common.
     """
     by_origin: Dict[Tuple[str, int], List[Tuple[OpNode, int]]] = {}
@@ -100,11 +101,16 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
             return replace(desc, origin_name="", origin_index=None)
         return replace(desc, origin_name=op.name, origin_index=number)
 
-    return _with_originals(graph, originals, output)
+    theirs = {(op.name, op.type, op.originals) for op in unfused.ops}
+    in_both = [op.name for op in graph.ops if (op.name, op.type, op.originals) in theirs]
+    return _with_originals(graph, originals, output, frozenset(in_both))
 
 
 def _with_originals(
-    graph: ModelGraph, originals: Callable[[str], Sequence[str]], output: _OutputOf
+    graph: ModelGraph,
+    originals: Callable[[str], Sequence[str]],
+    output: _OutputOf,
+    in_both: FrozenSet[str] = frozenset(),
 ) -> ModelGraph:
     def desc_of(op: OpNode, number: int, desc: TensorDesc) -> TensorDesc:
         name = desc.origin_name
@@ -140,4 +146,4 @@ def _with_originals(
                 output_descs=descs,
             )
         )
-    return ModelGraph(graph.name, graph.graph_names, ops, graph.notes, graph.path)
+    return ModelGraph(graph.name, graph.graph_names, ops, graph.notes, graph.path, in_both=in_both)

@@ -68,11 +68,14 @@ class DumpedOtherwise(NamedTuple):
         Those of them whose numbers are most not the model's, nor these in another order.
     all_equal
         Whether all that the dump holds are the model's.
+    other_shape
+        A sentence where its weights have another number of elements than the model's; else empty.
     """
 
     variants: List[Tuple[int, Node, Variant]]
     others: List[Variant]
     all_equal: bool
+    other_shape: str
 
 
 def dumped_otherwise(
@@ -139,7 +142,16 @@ def dumped_otherwise(
                     ):
                         others.append(variant)
     found += _together(held, left)
-    return DumpedOtherwise(found, others, bool(dumped) and not left)
+    weights = [
+        [array for array in some if array.size >= _FEWEST_WEIGHTS]
+        for some in ([entry[3] for entry in held], [array for _, array in left])
+    ]
+    shapes = ""
+    # Of several the device may hold one that joins them.
+    if all(len(some) == 1 for some in weights) and len({some[0].size for some in weights}) > 1:
+        own, given = (list(some[0].shape) for some in weights)
+        shapes = "its weights have the shape %s, the model's %s" % (given, own)
+    return DumpedOtherwise(found, others, bool(dumped) and not left, shapes)
 
 
 def _together(

@@ -13,7 +13,7 @@ from ..base.element_types import element_count
 from ..operators import Arithmetic, CannotCompute, Value
 from .output_error import Measure, OwnError, decided_error
 from .piece import Cuts, Part, Piece
-from .recomputed_output import NotComputable
+from .recomputed_output import NotComputable, OtherShape
 from .recorded_tensor import RecordedTensor, count_of, widened
 
 Array = Any
@@ -330,7 +330,7 @@ def reshaped_output(values: Array, shape: Tuple[int, ...]) -> Array:
         It has another number of elements.
     """
     if values.shape != shape and values.size != element_count(shape):
-        raise NotComputable(
+        raise OtherShape(
             "its output has the shape %s, what is computed %s" % (list(values.shape), list(shape))
         )
     return values.reshape(shape)

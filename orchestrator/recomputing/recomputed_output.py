@@ -19,6 +19,12 @@ class NotComputable(CannotCompute):
     """Why an op cannot be computed again; its text is shown with the op."""
 
 
+class OtherShape(NotComputable):
+    """The device's output has another number of elements than what is computed."""
+
+    code = "other_shape"
+
+
 @dataclass(frozen=True)
 class Recomputed:
     """An output of an operator that was computed again.

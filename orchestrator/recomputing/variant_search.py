@@ -82,6 +82,8 @@ class VariantSearch(NamedTuple):
         What agrees, as so few elements may do by chance.
     other_weights
         Whether it is weights that the dump holds, and the model does not.
+    other_shape
+        As of :class:`.other_constants.DumpedOtherwise`, where nothing explains it.
     """
 
     explained: List[Explained]
@@ -91,6 +93,7 @@ class VariantSearch(NamedTuple):
     too_few: Sequence[str] = ()
     possible: Sequence[Explained] = ()
     other_weights: bool = False
+    other_shape: str = ""
 
 
 class Instead(NamedTuple):
@@ -164,6 +167,7 @@ def search_variants(
         trials.left_out,
         possible=[] if trials.accepted else explained[:_MOST_NAMED],
         other_weights=other_weights,
+        other_shape="" if search.accepted else held.other_shape,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Dict, List, Set, Tuple
 
-from ..base.manifest import model_file_name
 from ..base.naming import (
     intended_golden_name,
     lacks_name_part,
@@ -20,7 +19,7 @@ from ..base.naming import (
 from ..base.notes import Note, note
 from ..base.wording import listed, plural
 from ..dumps.folder_listing import look_at, misnamed_notes
-from ..dumps.place import name_order
+from ..dumps.place import Place, name_order
 from ..metrics.row import (
     DUMP_MISSING,
     FAIL,
@@ -34,6 +33,7 @@ from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE, gear_named, gear_of
 
 if TYPE_CHECKING:
+    from ..judging.diagnosis.summary import Summary
     from .whole_run import Run
 
 _SHOWN = 3
@@ -58,7 +58,6 @@ def mismatch_warnings(run: Run) -> List[Note]:
         *_steps(run),
         *_gears(run),
         *_models(run),
-        *_other_files(run),
         *misnamed,
         *_quantisation(run),
         *_two_builds(run),
@@ -126,7 +125,8 @@ def _two_builds(run: Run) -> List[Note]:
                 listed([printable(value) for value in some], _SHOWN) for some in (ours, values)
             ]
             return [note("other-places", level, *shown)]
-    return [note("two-builds", plural(compared + apart + alone, "tensor"), apart, alone)]
+    code = "two-builds-exact" if run.options.exact else "two-builds"
+    return [note(code, plural(compared + apart + alone, "tensor"), apart, alone)]
 
 
 def _to_rename(run: Run) -> List[Note]:
@@ -286,21 +286,41 @@ def _models(run: Run) -> List[Note]:
     return [note("several-golden-models", every, listed(others, _SHOWN))]
 
 
-def _other_files(run: Run) -> List[Note]:
-    """Warn where rows fail and golden data are of another file than the om was compiled from."""
-    if not run.store.counted.all().get(FAIL):
+def of_other_files(run: Run, summary: Summary) -> List[Note]:
+    """Warn where golden data are of another file than the om was compiled from, and no operator
+    with weights fits: two names of one model are no reason.
+    """
+    if not summary.failed or run.reader is None:
         return []
     found: Dict[Tuple[str, str], Note] = {}
-    for place in run.engine.places:
-        graph = run.graphs.of(place.model)
-        if graph is None or not graph.compiled_from:
-            continue
-        made_of, compiled_from = model_file_name(run.goldens.folder_of(place)), graph.compiled_from
-        # net_sim.onnx is one of net.onnx.
-        if made_of and made_of not in compiled_from and compiled_from not in made_of:
-            names = made_of, printable(place.model or graph.name), compiled_from
-            found[made_of, compiled_from] = note("golden-of-another-file", *names)
+    for place in run.store.places():
+        files = run.reader.other_file(place)
+        if files is not None and files not in found and _no_weights_fit(run, place):
+            graph = run.graphs.of(place.model)
+            model = place.model or ("" if graph is None else graph.name)
+            found[files] = note("golden-of-another-file", files[0], printable(model), files[1])
     return list(found.values())
+
+
+def _no_weights_fit(run: Run, place: Place) -> bool:
+    from ..judging.by_recomputation import RIGHT
+    from ..judging.diagnosis.explain_suspects import LINEAR
+
+    rows = [
+        row
+        for row in run.store.rows(place=place)
+        if row.kind == "output" and row.op_type.lower() in LINEAR
+    ]
+    if any(row.cause == "shape" for row in rows):
+        return True
+    ops = {row.op for row in rows}
+    recomputation = run.recomputation()
+    # Without the original model operators are right by the weights of their own dumps.
+    right = recomputation.nodes is not None and any(
+        at == place and op in ops and verdict.state == RIGHT
+        for (at, op, _), verdict in recomputation.verdicts().items()
+    )
+    return len(ops) > 1 and not right and all(row.verdict == FAIL for row in rows)
 
 
 def _word(steps: List[str]) -> str:

@@ -104,7 +104,9 @@ def pair_across_names(engine: Engine) -> None:
     rows = list(engine.store.rows(verdict=NOT_COMPARED))
     across: List[Row] = []
     if engine.store.query(_ACROSS):
-        across = [row for row in engine.store.rows() if row.kind == OUTPUT and other_name(row)]
+        stored = [row for row in engine.store.rows() if other_name(row)]
+        _keep(engine, stored)
+        across = [row for row in stored if row.kind == OUTPUT]
     if not across and not engine.store.query(_ALONE_SOMEWHERE):
         return
     rows += engine.store.rows(verdict=FAIL)
@@ -135,7 +137,6 @@ def pair_across_names(engine: Engine) -> None:
             used.update(enumerate(ends))
             across.append(one.row)
     # What an earlier start found is stored, and planned anew what that left without a counterpart.
-    engine.across = {(row.target_file or "", row.tensor): row for row in across}
     by_tensor = {(row.place, other_name(row)): row for row in across}
     by_golden_file = {(row.place, row.golden_file): row for row in across}
     files = {(row.place, row.target_file) for row in across}
@@ -179,7 +180,13 @@ def pair_across_names(engine: Engine) -> None:
                 given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, reason_codes="", cause="")
             )
     engine.put_rows(changed)
+    _keep(engine, (row for row in changed if other_name(row)))
     engine.put_rows(_of_one_build(engine))
+
+
+def _keep(engine: Engine, rows: Iterable[Row]) -> None:
+    """Let rows beside tensors of other names be read again."""
+    engine.across.update({(row.target_file or "", row.tensor): row for row in rows})
 
 
 def _same_operators(
@@ -298,11 +305,12 @@ def _of_one_build(engine: Engine) -> List[Row]:
     """
     last: Dict[Place, List[int]] = {}
     alone: List[Row] = []
-    dumped = set()
+    dumped, compared = set(), set()
     for row in engine.store.rows():
         if row.target_file:
             dumped.add((row.place, row.op))
         if row.kind == OUTPUT and row.verdict in (PASS, FAIL):
+            compared.add((row.place, row.op))
             ends = last.setdefault(row.place, [0, 0])
             name = parse_dump_name(os.path.basename(row.golden_file or ""))
             ends[0] = max(ends[0], row.timestamp_us or 0)
@@ -325,7 +333,9 @@ def _of_one_build(engine: Engine) -> List[Row]:
             continue
         if not golden_alone and sanitise_golden(row.op) in there[row.place]:
             continue
-        if (row.timestamp_us or 0) < last.get(row.place, [0, 0])[golden_alone]:
+        if row.kind == INPUT and (row.place, row.op) in compared and not golden_alone:
+            changed.append(row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, cause=""))
+        elif (row.timestamp_us or 0) < last.get(row.place, [0, 0])[golden_alone]:
             changed.append(row.but(
                 verdict=EXPECTED_ABSENT, cause="",
                 reason=_ALONE % ("the other" if golden_alone else "this"),
@@ -427,9 +437,9 @@ def _unpaired_outputs(
 
 def task_across(engine: Engine, row: Row, target: Tensor) -> PairTask:
     """Return a tensor of TARGET and that of another name which its row is paired with."""
-    rel, number = row.golden_file or "", int(other_name(row).rpartition(":")[2])
+    rel, (_, kind, number) = row.golden_file or "", other_name(row).rsplit(":", 2)
     path = os.path.join(engine.options.golden, rel)
-    entry = GoldenEntry(path, rel, row.golden, number, row.timestamp_us, "npu", row.kind)
+    entry = GoldenEntry(path, rel, row.golden, int(number), row.timestamp_us, "npu", kind)
     return PairTask(row, target, entry, as_stored=True)
 
 

@@ -33,6 +33,7 @@ from ..model.op_node import OpNode
 from ..model.outputs_in_readers import OutputInReader, OutputsInReaders
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, ONLY_INPUTS, OP, OUTPUT, OWN_INPUT, PAIR, DumpedOp, RowPlan
+from ..tensors.geometry import is_stored_alike
 from ..tensors.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ class TensorPlanner:
     def _plan_dumped(
         self, plan: RowPlan, opened: OpenedDump, info: TensorInfo, made: FilePlan
     ) -> None:
+        plan = self._by_own_name(plan, opened, info) or plan
         dump, row = opened.dump, planned_row(plan, self._place, opened.entry, info)
         if dump.state != COMPLETE:
             damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
@@ -215,6 +217,36 @@ class TensorPlanner:
             (made.waiting if waits else made.rows).append(row)
         else:
             self._pair(row, plan, opened, info, made)
+
+    def _by_own_name(
+        self, plan: RowPlan, opened: OpenedDump, info: TensorInfo
+    ) -> Optional[RowPlan]:
+        """Return the plan of a tensor that originals lead to nothing in the other build (a network
+        input, a constant, what the compiler put in) as that of the op of its name there; None where
+        that has none such.
+        """
+        graph = None if self._model is None else self._model.graph
+        if graph is None or plan.op not in graph.in_both or info.problem is not None:
+            return None
+        if plan.status == PAIR and self.golden_of(plan, opened.dumped) is not None:
+            return None
+        own = replace(
+            plan,
+            status=PAIR,
+            reason="",
+            golden_op=plan.op,
+            golden_index=info.index,
+            golden_kind=info.kind,
+            golden=plan.op,
+        )
+        golden = self.golden_of(own, opened.dumped)
+        try:
+            alike = golden is not None and is_stored_alike(
+                opened.dump.tensor(info.kind, info.index), self._golden.tensor(golden)
+            )
+        except (GoldwatchError, OSError):
+            return None
+        return own if alike else None
 
     def _plan_in_reader(
         self, plan: RowPlan, opened: OpenedDump, in_readers: OutputsInReaders, made: FilePlan

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..base.errors import GoldwatchError
+from ..base.manifest import model_file_name
 from ..dumps.dump_file import DumpFile
 from ..dumps.folder_listing import Signature, look_at
 from ..dumps.place import Place, time_order
@@ -190,7 +191,7 @@ class RunReader(TensorReader):
             from .pairing_of_builds import task_across
 
             path = os.path.join(self._engine.catalogue.root, target_file)
-            target = DumpFile.open(path).tensor("output", across.tensor_index or 0)
+            target = DumpFile.open(path).tensor(across.kind, across.tensor_index or 0)
             return task_across(self._engine, across, target)
         file = self._engine.catalogue.of_row(target_file)
         signature = None if file is None else look_at(file.path)
@@ -202,6 +203,16 @@ class RunReader(TensorReader):
             self._planned_file, self._planned_signature = file, signature
             self._planned = {task.row.tensor: task for task in reversed(tasks)}
         return self._planned.get(tensor)
+
+    def other_file(self, place: Place) -> Optional[Tuple[str, str]]:
+        """Compare the names in the manifest and the json; as :meth:`TensorReader.other_file`."""
+        graph = self._engine.graphs.of(place.model)
+        compiled_from = "" if graph is None else graph.compiled_from
+        made_of = compiled_from and model_file_name(self._engine.goldens.folder_of(place))
+        # net_sim.onnx is one of net.onnx.
+        if not made_of or made_of in compiled_from or compiled_from in made_of:
+            return None
+        return made_of, compiled_from
 
     def stale(self, op: ObservedOp) -> str:
         """Compare the dump file's time with the model file's, and with its time folder's."""

@@ -58,9 +58,10 @@ PairOf = Callable[[Place, str, int], Optional[ComputedPair]]
 
 _SHOWN = 6
 _OTHER_INPUTS = "the two runs had other inputs, or what makes it was not compared"
-_NOT_MADE = (
-    "no dumped operator makes it: the runs had other inputs, or it is a constant (weights), of "
-    "which the builds hold other ones (the json of TARGET's model tells which)"
+_NOT_MADE = "no dumped operator makes it: the runs had other inputs"
+_OR_CONSTANT = (
+    ", or it is a constant (weights), of which the builds hold other ones (the json of TARGET's "
+    "model tells which)"
 )
 _CONSTANT = "it is a constant of the model (weights), of which the builds hold other ones"
 _EXCHANGED = "the operator reads the same tensors in both dumps, in another order"
@@ -245,7 +246,8 @@ def _unknown_maker(options: ComparisonOptions, store: RunStore, row: Row) -> str
                     return "%s makes it, which was not compared" % maker
     except (GoldwatchError, OSError, IndexError):
         return _OTHER_INPUTS
-    return _NOT_MADE
+    # What reads nothing else reads no weights: of constants alone the compiler makes one.
+    return _NOT_MADE + (_OR_CONSTANT if len(dump.inputs) > 1 else "")
 
 
 def _in_one_dump_alone(

@@ -185,6 +185,10 @@ class TestTwoBuilds:
             and "3 have no counterpart" in done.stderr
             and "--unfused-om" in done.stdout
         )
+        # Which a comparison of bytes does not take.
+        done = go("compare", "--exact", out="exact")
+        assert done.returncode == 3 and "--unfused-om" not in done.stdout, done.stdout
+        assert "compare without --exact: operators of one type" in done.stdout
         # A run that ended early is no other build.
         (ours,) = glob.glob(str(tmp_path / "dump" / STEP / "*.ab.*"))
         os.unlink(ours)

@@ -228,6 +228,41 @@ class TestUnfused:
         assert "prob" in rows["sum_1:output:0"].reason
 
 
+@pytest.mark.parametrize("apart", ["", "constant", "originals"])
+def test_what_has_no_original_is_compared_with_the_same_op_of_the_unfused_build(
+    tmp_path, values, apart
+):
+    """Inputs from the network's input, from constants and from what the compiler put in; an op of
+    other originals is another one."""
+    ours, theirs = fused(values), unfused(values)
+    for model, last in ((ours, "sum_1"), (theirs, "sum")):
+        bias = values["data"] + (1 if apart == "constant" and model is ours else 0)
+        cast = (("data", 0),), (half(values["data"], layout="NCHW"),), ()
+        model.add(DeviceOp("trans_Cast_3", "Cast", *cast))
+        model.add(DeviceOp("bias", "Const", (), (half(bias, layout="NCHW"),)))
+        fed = (last, 0), ("trans_Cast_3", 0), ("bias", 0)
+        originals = ("scaled", "tail") if apart == "originals" and model is ours else ("tail",)
+        model.add(DeviceOp("tail", "AddN", fed, (half(values["prob"], "tail"),), originals))
+    ours.write_tree(str(tmp_path / "dump"))
+    theirs.write_tree(str(tmp_path / "golden"))
+    found, rows = rows_of(
+        tmp_path,
+        model=ours.write_json(str(tmp_path / "m.json")),
+        unfused=theirs.write_json(str(tmp_path / "p.json")),
+    )
+    of_cast = [rows["trans_Cast_3:%s:0" % kind].verdict for kind in ("input", "output")]
+    of_tail = [rows["tail:input:%d" % number].verdict for number in range(3)]
+    assert (of_cast, found.exit_code) == (["pass", "pass"], 1 if apart == "constant" else 0)
+    assert (
+        of_tail
+        == {
+            "": ["pass"] * 3,
+            "constant": ["pass", "pass", "fail"],
+            "originals": ["pass", "expected_absent", "expected_absent"],
+        }[apart]
+    )
+
+
 def test_a_golden_dump_with_padding_is_converted(tmp_path, values):
     ours, theirs = fused(values), unfused(values)
     theirs.ops[2] = DeviceOp(

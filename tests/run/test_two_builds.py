@@ -96,6 +96,12 @@ def test_other_inputs_of_the_two_runs_are_no_operators_fault(tmp_path):
     dumped(tmp_path, "new", ("first", lambda array: array * 2), without=["first"])
     code, text = last_sentence(tmp_path)
     assert code != 0 and "The first tensor that differs is an input, relu:input:0" in text
+    shutil.rmtree(str(tmp_path / "new"))
+    shutil.rmtree(str(tmp_path / "old"))
+    for name, x in (("old", drawn(0)), ("new", drawn(1))):
+        tree(tmp_path / name, [("start", "Relu", [x], np.maximum(x, 0))])
+    _, text = last_sentence(tmp_path, "--force")
+    assert "start:input:0" in text and "makes it: the runs had other inputs. Which of" in text, text
 
 
 def convolution(folder, name, fused, headers, first_name=False, fault=None):
@@ -569,6 +575,8 @@ def test_operators_of_other_names_are_the_same_by_what_they_read(tmp_path, wrong
         assert code == 1 and "model_%s (" % wrong in text[text.index(" suspect ") :], text
         assert "model_%s " % wrong in text[text.index("fail: ") :].split("is the first")[0], text
         assert "fused other operators" not in text
+    assert "its tensors cannot be read" not in text
+    assert (", 1 wrong" in text) == (wrong == "total"), text
 
 
 def test_an_operator_that_one_build_fuses_is_not_the_same_as_without_what_is_fused(tmp_path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from types import MappingProxyType
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from ...metrics.patterns import AlignedPair
 from ...metrics.row import FAIL, PASS
 from ...recomputing.formulas_by_type import is_known_type
 from ...recomputing.formulas_fitted_to_golden import confirms, contradicts
+from ...recomputing.recomputed_output import OtherShape
 from ...recomputing.variant_search import VariantSearch
+from ..by_recomputation import RecomputationVerdict
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -38,7 +41,7 @@ from .recomputation_explanations import (
 )
 from .recompute_without_model import TensorReader, follows
 from .row_digest import Observation
-from .suspects import Suspect
+from .suspects import LOW, Suspect
 
 MOST_READ = 3
 """Suspects of which the tensors are read again, by their time: those behind them mostly inherit."""
@@ -51,7 +54,7 @@ _MOST_READERS = 4
 # tensor. Both are chosen, no trial.
 _RIGHT = 0.25
 _TELLING = 0.1
-_LINEAR = frozenset(
+LINEAR = frozenset(
     "conv2d convolution matmul matmulv2 batchmatmul batchmatmulv2 fullyconnection gemm "
     "innerproduct dense".split()
 )
@@ -74,6 +77,7 @@ def with_explanations(
     observed: ObservedOps,
     inputs: Inputs,
     reader: TensorReader,
+    verdicts: Mapping[Tuple[Place, str, int], RecomputationVerdict] = MappingProxyType({}),
 ) -> List[Suspect]:
     """Return the suspects, the first ones with explanations.
 
@@ -85,9 +89,11 @@ def with_explanations(
         The run's rows, and who feeds whom.
     reader
         Reads their tensors again.
+    verdicts
+        What came of computing operators again, by place, op and number of the output.
     """
     suspects: List[Suspect] = []
-    with_other_weights: List[int] = []
+    searches: Dict[int, VariantSearch] = {}
     readers_of_input = _readers_of_undumped_inputs(
         [estimate for _, estimate in suspects_found], observed, inputs
     )
@@ -98,8 +104,8 @@ def with_explanations(
             search = reader.variants(estimate.op, estimate.output)
             explained = _by_computing(estimate, search, inputs, reader)
             suspect = replace(suspect, explanations=explained)
-            if search is not None and search.other_weights:
-                with_other_weights.append(number)
+            if search is not None:
+                searches[number] = search
         elif number < MOST_READ and estimate.golden_wrong:
             search = reader.golden_variants(estimate.op, estimate.output)
             suspect = replace(suspect, explanations=(golden_is_otherwise(search),))
@@ -123,23 +129,56 @@ def with_explanations(
             if known:
                 suspect = replace(suspect, explanations=tuple(known))
         suspects.append(suspect)
-    if len({suspects[number].op for number in with_other_weights}) > 1:
-        with_other_weights += [
-            number
-            for number, (_, estimate) in enumerate(suspects_found)
-            if number >= MOST_READ and _has_other_weights(reader, estimate)
-        ]
-        ops = list(dict.fromkeys(suspects[number].op for number in with_other_weights))
-        for number in with_other_weights:
-            suspects[number] = replace(suspects[number], explanations=(other_weights(ops),))
+    estimates = [estimate for _, estimate in suspects_found]
+    for number, explanation in _of_another_model(
+        estimates, searches, observed, reader, verdicts
+    ).items():
+        suspects[number] = replace(suspects[number], confidence=LOW, explanations=(explanation,))
     return suspects
 
 
-def _has_other_weights(reader: TensorReader, estimate: Estimate) -> bool:
-    if estimate.computed is None or estimate.decides:
-        return False
-    search = reader.variants(estimate.op, estimate.output)
-    return search is not None and search.other_weights
+def _of_another_model(
+    estimates: Sequence[Estimate],
+    searches: Dict[int, VariantSearch],
+    observed: ObservedOps,
+    reader: TensorReader,
+    verdicts: Mapping[Tuple[Place, str, int], RecomputationVerdict],
+) -> Dict[int, Explanation]:
+    """Return, by the number of its estimate, of each operator with other weights than the model's
+    that the om was compiled from another model.
+
+    One operator with other weights may be wrong; it is not where another one has other weights too,
+    or weights or an output of another shape, or where the om was compiled from another file.
+    """
+    others = [number for number, search in searches.items() if search.other_weights]
+    if not others:
+        return {}
+    place = estimates[others[0]].op.place
+    files = reader.other_file(place)
+    not_computed = {
+        name: verdict.reason
+        for (at, name, _), verdict in verdicts.items()
+        if at == place and verdict.code == OtherShape.code
+    }
+    shapes = {
+        op.name: not_computed[op.name]
+        for op in (observed.at_place(place) if not_computed else ())
+        if op.name in not_computed and op.type.lower() in LINEAR
+    }
+    of_shapes = [number for number, search in searches.items() if search.other_shape]
+    shapes.update((estimates[number].op.name, searches[number].other_shape) for number in of_shapes)
+    if len({estimates[number].op.name for number in others}) + len(shapes) < 2 and files is None:
+        return {}
+    for number, estimate in enumerate(estimates):
+        if number >= MOST_READ and estimate.computed is not None and not estimate.decides:
+            search = reader.variants(estimate.op, estimate.output)
+            if search is not None and search.other_weights:
+                others.append(number)
+    ops = list(dict.fromkeys(estimates[number].op.name for number in others))
+    return {
+        number: other_weights(estimates[number].op.name, ops, shapes, files)
+        for number in (*others, *of_shapes)
+    }
 
 
 def _by_computing(
@@ -287,7 +326,7 @@ def _consumers_are_right(
     ):
         return False
     # What hardly shows in them proves nothing.
-    linear = [(op, row) for op, row in outputs if op.type.lower() in _LINEAR]
+    linear = [(op, row) for op, row in outputs if op.type.lower() in LINEAR]
     return not any(
         row.distance > _RIGHT * estimate.distance * _share_handed_on(op, row, estimate, reader)
         for op, row in linear
@@ -299,7 +338,7 @@ def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> s
     (:class:`Surroundings`); empty where none does.
     """
     for op, row, number in _single_readers(estimate, inputs):
-        if op.type.lower() in _LINEAR and row.distance <= _TELLING * estimate.distance:
+        if op.type.lower() in LINEAR and row.distance <= _TELLING * estimate.distance:
             if row.distance <= _TELLING * estimate.distance * _share_handed_on(
                 op, row, estimate, reader
             ):

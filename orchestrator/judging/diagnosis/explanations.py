@@ -4,7 +4,7 @@ same for every operator.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ...base.fast_dataclasses import dataclass
 from ...base.wording import listed
@@ -187,15 +187,37 @@ def golden_without_numbers(whose: str) -> Explanation:
     return Explanation("wrong-golden", 1.0, sentence, step)
 
 
-def other_weights(ops: Sequence[str]) -> Explanation:
-    """Return the explanation of several operators that compute with weights which the original
-    model does not hold.
+def other_weights(
+    op: str, ops: Sequence[str], shapes: Mapping[str, str], files: Optional[Tuple[str, str]]
+) -> Explanation:
+    """Return the explanation of an operator that computes with weights which the original model
+    does not hold.
+
+    Parameters
+    ----------
+    op, ops
+        The operator, and all that compute with the weights of their dumps.
+    shapes
+        Of operators whose weights or outputs are of another shape than the model's, a sentence.
+    files
+        The files that golden data were made of and the om was compiled from, where these are two.
     """
-    sentence = (
-        "with the weights of its own dump the operator is right, and so are all others that were "
-        "searched (%s); the original model holds other weights: TARGET's om was not compiled from "
-        "it" % listed(ops, _SHOWN)
+    sentences = []
+    if op in shapes:
+        sentences.append(shapes[op])
+    elif len(ops) > 1:
+        sentences.append(
+            "with the weights of its own dump the operator is right, and so are all others that "
+            "were searched (%s)" % listed(ops, _SHOWN)
+        )
+    else:
+        sentences.append("with the weights of its own dump the operator is right")
+    sentences += ["%s: %s" % (other, shapes[other]) for other in list(shapes)[:1] if other != op]
+    named = "" if files is None else " (golden data were made of %s, the om of %s)" % files
+    sentences.append(
+        "the original model holds other weights: TARGET's om was not compiled from it%s" % named
     )
+    sentence = "; ".join(sentences)
     step = (
         "make golden data of the model that the om was compiled from (another model, another "
         "checkpoint, or a quantised one), and give that one"

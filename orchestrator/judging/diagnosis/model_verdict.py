@@ -263,7 +263,7 @@ class ModelVerdict:
         if suspects_found:
             from .explain_suspects import with_explanations
 
-            explained = with_explanations(suspects_found, self.observed, inputs, reader)
+            explained = with_explanations(suspects_found, self.observed, inputs, reader, verdicts)
         suspected = {
             (entry.op.place, entry.op.name, entry.output.number) for entry in estimates.suspects()
         }

@@ -246,6 +246,12 @@ class TensorReader:
         """
         return None
 
+    def other_file(self, place: Place) -> Optional[Tuple[str, str]]:
+        """Return the names of the files that golden data of a place were made of and its om was
+        compiled from, where these are two; else None.
+        """
+        return None
+
     def stale(self, op: ObservedOp) -> str:
         """Return a sentence where an operator's dump is older than the model file; empty where it
         is not.
