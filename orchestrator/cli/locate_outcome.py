@@ -20,12 +20,13 @@ from ..device.launch.program import LOG_FILE
 from ..device.locate.cure_rounds import Round
 from ..device.locate.narrowing import Narrowed
 from ..device.locate.network_outputs import first_decision, outputs_words, passing_in_dumps
-from ..device.locate.search import OUTPUTS, PAGE, RUN, CaseResult, Search, worst_exit_code
+from ..device.locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
 from ..device.locate.shape_combinations import shapes_text
 from ..judging.by_other_rows import REMARKS
 from ..judging.diagnosis.first_divergence import FirstDivergence
 from ..judging.diagnosis.op_input_states import UNKNOWN
-from ..metrics.row import BY_ROUNDING, FAIL, NOT_COMPARED, PASS
+from ..metrics.class_and_box_agreement import USUAL
+from ..metrics.row import BY_ROUNDING, FAIL, NOT_COMPARED, PASS, Row
 from ..model.op_node import without_gear
 from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult
@@ -33,7 +34,7 @@ from .error_handling import report_error
 from .next_commands import masked_beyond_the_type
 from .printing import columns_of, put_escaped, put_line, put_wrapped
 from .result_text import verdict_line
-from .shell_words import shell_lines
+from .shell_words import command_words, shell_lines, shell_word
 
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
@@ -239,16 +240,9 @@ def _tell_outputs(result: CaseResult) -> None:
             nexts["the same command with --again runs the om anew"] = None
         elif why:
             first = first_decision(run)
-            nexts[
-                "look whether another order of nearly equal values is all that differs%s "
-                "(goldwatch compare %s GOLDEN -f %s --boxes OUTPUT compares boxes in "
-                "any order)"
-                % (
-                    "" if first is None else ": %s decided first" % printable(first.tensor),
-                    os.path.join(result.folder, OUTPUTS),
-                    run.options.model or "OM.json",
-                )
-            ] = None
+            decided = "" if first is None else ": %s decided first" % printable(first.tensor)
+            text = "look whether another order of nearly equal values is all that differs%s"
+            nexts[text % decided + _boxes_command(result, final, output)] = None
         else:
             why = (
                 "the small errors of right operators add up to it"
@@ -264,6 +258,19 @@ def _tell_outputs(result: CaseResult) -> None:
         put_wrapped("%s: %s: %s" % (printable(output.tensor), outside, why), "  ")
     for text in nexts:
         put_wrapped("  next: %s" % text, "    ")
+
+
+def _boxes_command(result: CaseResult, final: RunResult, output: Row) -> str:
+    """Return in parentheses the command that compares an output's boxes in any order; empty where
+    it holds none.
+    """
+    options = final.options
+    if options.model is None or not output.shape or output.shape[-1] not in USUAL:
+        return ""
+    out = os.path.join(result.folder, "boxes")
+    words = ["-f", options.model, "--boxes", output.tensor, "-o", out]
+    command = command_words(["goldwatch", "compare"], [options.target, options.golden], words)
+    return " (%s compares boxes in any order)" % " ".join(map(shell_word, command))
 
 
 def _print_smallest(smaller: SmallestPart) -> None:

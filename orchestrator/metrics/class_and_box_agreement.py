@@ -28,7 +28,7 @@ from .row import IOU, MATCHED, TOP1, TOP5
 _LEAST_IOU = 0.5
 _COLUMNS = ("x1", "y1", "x2", "y2", "cx", "cy", "w", "h", "score", "class", "_")
 _CORNERS, _CENTRE = ("x1", "y1", "x2", "y2"), ("cx", "cy", "w", "h")
-_USUAL = {
+USUAL = {
     4: ("x1", "y1", "x2", "y2"),
     5: ("x1", "y1", "x2", "y2", "score"),
     6: ("x1", "y1", "x2", "y2", "score", "class"),
@@ -111,7 +111,7 @@ class Agreement:
         """
         boxes = next((boxes for boxes in self.boxes if boxes.output in names), None)
         if boxes is not None:
-            columns = boxes.columns or _USUAL.get(shape[-1] if shape else 0, ())
+            columns = boxes.columns or USUAL.get(shape[-1] if shape else 0, ())
             if not shape or len(columns) != shape[-1]:
                 expected = (
                     "%d numbers" % len(columns)

@@ -180,7 +180,8 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
         ComputedByHosts(store.get(COMPUTED) or ()) if store.get(SUMMARY) is not None else None
     )
     summary = summarise(store.rows("index"), ops, *arguments, computed, unmatched, without_golden)
-    rows = list(store.rows("index")) if options.exact else ()
+    by_rows = options.exact or options.outputs is not None
+    rows = list(store.rows("index")) if by_rows else ()
     summary = in_words_of_kind(summary, rows, options, graphs)
     from ..judging.diagnosis.replay_summary import replay_summary
     from ..judging.diagnosis.summary import REPLAY
@@ -211,7 +212,7 @@ def in_words_of_kind(
     if options.outputs is not None:
         from ..judging.diagnosis.outputs_summary import outputs_summary
 
-        return outputs_summary(summary)
+        return outputs_summary(summary, whole if isinstance(rows, RowDigests) else rows.__getitem__)
     if options.target_index.is_file:
         from ..judging.diagnosis.outputs_summary import array_summary
 

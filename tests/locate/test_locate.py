@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -436,6 +437,9 @@ def test_outputs_behind_decisions_near_a_tie_are_said_to_be_so(place) -> None:
     assert "outputs of the network: %s (1 of 2 tensors)\n" % said in done.stdout
     assert "it is inherited: the operator makes it of the device's own inputs" in done.stdout
     assert "equal values is all that differs: top:output:1 decided first" in done.stdout
+    (command,) = re.findall(r"\((goldwatch compare .* --boxes .*) compares boxes", done.stdout)
+    boxes = run_here(command.split(), place.folder)
+    assert "outputs whose boxes all match" in " ".join(boxes.stdout.split()), boxes.stderr
     page = (place.folder / "out" / "report.html").read_text()
     assert '<dt>outputs of the network</dt><dd class="name">%s</dd>' % said in page
     document = json.loads((place.folder / "out" / "locate.json").read_text())["outcome"]

@@ -208,6 +208,24 @@ def test_limits_of_class_agreement_and_boxes_are_applied(net):
     )
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_boxes_in_another_order_are_said_to_be_no_wrong_network(net, moved):
+    other = BOXES[:, ::-1].copy()
+    other[0, 2, :4] += 40 * moved
+    write_outputs(str(net / "runs"), outputs(SCORES, other))
+    done, _ = compared(net, "-f", "net.json", "--boxes", "det=x1,y1,x2,y2,score,class")
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 1
+    assert ("The network is wrong: " in said) == moved
+    told = "Outside limits are only outputs whose boxes all match golden data's by class and place"
+    assert (told in said) != moved
+    again = run_here(["goldwatch", "report", "out", "--html", "page.html"], net)
+    assert again.returncode == 0
+    assert ("what differs is their order, or their scores." in (net / "page.html").read_text()) != (
+        moved
+    )
+
+
 def test_without_a_model_outputs_must_be_named(net):
     write_outputs(str(net / "runs"), outputs(SCORES.astype(np.float16)))
     done, _ = compared(net)

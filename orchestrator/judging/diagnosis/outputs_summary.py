@@ -6,26 +6,42 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Callable, List
 
 from ...base.errors import GoldwatchError
 from ...base.manifest import read_manifest
 from ...base.naming import parse_dump_name, parse_golden_name
-from ..metric_text import beside_limit
+from ...metrics.row import FAIL, IOU, MATCHED, Row
+from ..metric_text import beside_limit, metric_number
 from .first_divergence import FirstDivergence
 from .summary import Summary
 
 _DUMP = "Which operator is wrong a dump tells: goldwatch config new, then compare the dumps."
 
 
-def outputs_summary(summary: Summary) -> Summary:
+def outputs_summary(summary: Summary, row_of: Callable[[int], Row]) -> Summary:
     """Return the summary of the rows of final outputs: no operator is suspect, for none was looked
     at.
+
+    Parameters
+    ----------
+    row_of
+        Returns a row by its number.
     """
     first = summary.first
     if first is None:
         sentence = (
             "The network is right as far as its outputs tell: %s within limits."
             % _are_within(summary.passed)
+        )
+        return replace(summary, suspects=(), culprit=None, sentence=sentence)
+    ious = _same_boxes(summary, row_of)
+    if ious:
+        sentence = (
+            "Outside limits are only outputs whose boxes all match golden data's by class and "
+            "place, with a mean intersection over union of %.6f at least: what differs is their "
+            "order, or their scores. %s has %s, and limits of the elements decide: widen them "
+            "where the boxes are to." % (min(ious), first.tensor, _value(first))
         )
         return replace(summary, suspects=(), culprit=None, sentence=sentence)
     total = summary.passed + summary.failed
@@ -41,6 +57,16 @@ def outputs_summary(summary: Summary) -> Summary:
         "" if any(one.code == "outputs-exchanged" for one in summary.warnings) else _DUMP,
     )
     return replace(summary, suspects=(), culprit=None, sentence=sentence.rstrip())
+
+
+def _same_boxes(summary: Summary, row_of: Callable[[int], Row]) -> List[float]:
+    """Return the mean intersection over union of each failing output where all boxes of all of them
+    match; empty where they do not, or are none.
+    """
+    failing = [row for row in map(row_of, range(summary.rows)) if row.verdict == FAIL]
+    if any(metric_number(row.metrics.get(MATCHED)) != 1.0 for row in failing):
+        return []
+    return [metric_number(row.metrics[IOU]) for row in failing]
 
 
 def array_summary(summary: Summary, target: str, golden: str) -> Summary:
