@@ -4,18 +4,20 @@ run.
 
 A file is ``{node}_device_{D}_{k}.pt`` in ``worldsize{N}_global_rank{R}``; k counts the calls of
 the node. There is no compiled graph, so there are no inputs: each file is an output. The order of
-the nodes is that in which the FX dump was written, else the files of TARGET. Source: torch_npu 2.14
+the nodes is that in which the FX dump was written (where its times are the same, that of what reads
+what), else the files of TARGET. Source: torch_npu 2.14
 (npu/graphs.py, dynamo/torchair/_acl_concrete_graph/utils.py).
 """
 
 from __future__ import annotations
 
 import os
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..base.errors import FormatError, GoldwatchError, InputError, UsageError
 from ..base.naming import parse_fx_name
 from ..base.notes import note
+from ..base.safe_reading import sha256_of_file
 from ..base.wording import plural
 from ..dumps.dump_index import TORCH_NODE_FILE, DumpIndex
 from ..dumps.folder_listing import Signature, look_at
@@ -96,8 +98,10 @@ class _TorchFiles(Source):
         )
         for file in golden:
             self.golden.setdefault((file.node, file.call, file.number), []).append(file)
-        written = golden if golden[0].target else target
-        order = list(dict.fromkeys(file.node for file in sorted(written, key=lambda one: one.time)))
+        written = sorted(golden if golden[0].target else target, key=lambda one: one.time)
+        order = list(dict.fromkeys(file.node for file in written))
+        if golden[0].target and len({file.time for file in golden}) < len(order):
+            order = _by_what_they_read(order, self.options.golden_index)
         self.number = {node: number for number, node in enumerate(order, 1)}
         self.nodes = {file.node for file in golden}
         several = len({file.rank for file in target}) > 1
@@ -187,6 +191,37 @@ class _TorchFiles(Source):
             shown = ", ".join(self.missing[:_NAMES_SHOWN])
             run.notes.append(note("nodes-without-file", plural(len(self.missing), "node"), shown))
         compare_given_pairs(run.engine, self.tasks, self.rows, self.on_progress, self.looks)
+
+
+def _by_what_they_read(nodes: Sequence[str], index: DumpIndex) -> List[str]:
+    """Return nodes each behind those whose outputs it reads, by the bytes of the files of one call
+    of an FX dump: where times are the same they tell no order.
+    """
+    made: Dict[str, List[str]] = {}
+    read: Dict[str, List[str]] = {}
+    for listing, names in index.files():
+        for name, fx in zip(names, map(parse_fx_name, names)):
+            if fx is not None:
+                sha = sha256_of_file(os.path.join(listing.folder, name))
+                if fx.op_name.endswith(".OUTPUT"):
+                    made.setdefault(sha, []).append(fx.node)
+                else:
+                    read.setdefault(fx.node, []).append(sha)
+        if made:
+            break
+    # What several nodes make tells nothing.
+    makers = {sha: some[0] for sha, some in made.items() if len(some) == 1}
+    before = {
+        node: {makers[sha] for sha in read.get(node, ()) if sha in makers} - {node}
+        for node in nodes
+    }
+    order: List[str] = []
+    left = list(nodes)
+    while left:
+        node = next((node for node in left if not before[node].intersection(left)), left[0])
+        left.remove(node)
+        order.append(node)
+    return order
 
 
 def _saved_files(index: DumpIndex) -> List[_File]:

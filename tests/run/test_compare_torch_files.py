@@ -91,6 +91,27 @@ def test_operators_have_the_order_of_the_fx_dump(tmp_path):
     assert result["summary"]["first_divergence"]["op"] == "add_1"
 
 
+def test_nodes_of_one_time_have_the_order_of_what_they_read(tmp_path):
+    write_run(tmp_path / "pt", 1, wrong=("mm", 0))
+    save(
+        tmp_path / "pt" / "worldsize1_global_rank0" / "add_1_device_0_0.pt",
+        values(0)["mm"] * 1.2 + 1,
+    )
+    write_fx(tmp_path / "fx", 1)
+    for path in list((tmp_path / "fx").glob("*/*/*/*.npy")):
+        path.rename(path.with_name(path.name.replace(path.name.split(".")[-2], str(TIME))))
+    below = tmp_path / "fx" / "worldsize1_global_rank0" / "graph_1" / "0"
+    for node, read in (("mm", "arg0_1"), ("add_1", "mm"), ("relu", "add_1")):
+        name = "%s-%s.INPUT.0.%d.npy" % (node, NODES[node], TIME)
+        np.save(str(below / name), values(0)[read])
+    done, result = compared(tmp_path, "pt", "fx")
+    indices = {row["op"]: row["index"] for row in result["rows"]}
+    assert indices == {"arg0_1": 0, "mm": 1, "add_1": 2, "relu": 3}
+    assert result["summary"]["first_divergence"]["op"] == "mm"
+    said = " ".join(done.stdout.split())
+    assert "(what it read is in no dump, and no model tells it)" in said, said
+
+
 def test_two_runs_are_compared_bit_for_bit(tmp_path):
     write_run(tmp_path / "one", device="")
     write_run(tmp_path / "two", device="", wrong=("relu", 0))

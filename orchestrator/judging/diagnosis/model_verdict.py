@@ -49,6 +49,8 @@ from .suspects import Suspect, find_suspects
 ABSENT = "absent"
 """What stands for the verdict of a tensor that has no row on a device."""
 
+_NOTHING_READ = "what it read is in no dump, and no model tells it"
+
 _MOST_NAMED = 4
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT, ABSENT)
 
@@ -232,9 +234,15 @@ class ModelVerdict:
             if self.first_estimate is not None:
                 number = self.first_estimate.output.number
                 verdict = verdicts.get((self.first.place, self.first.op, number))
+                op = self.first_estimate.op
+                unread = not op.inputs and graphs.of(op.place.model) is None
                 self.first = replace(
                     self.first,
-                    not_computed="" if verdict is None else verdict.reason,
+                    not_computed=verdict.reason
+                    if verdict is not None
+                    else _NOTHING_READ
+                    if unread
+                    else "",
                     in_training=self.first_estimate.in_training,
                 )
                 if self.first_estimate.follows:
