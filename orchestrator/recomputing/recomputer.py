@@ -692,7 +692,7 @@ class Recomputer:
         """
         sides, device = self._golden_sides(name, index, golden), self.output(name, index)
         try:
-            if sides is None or device is None or device.dtype != np.float32:
+            if sides is None or device is None or self._type_of(name, index) != "float32":
                 return None
             if not (_is_of_bfloat16(device) and _is_of_bfloat16(sides[1].tensor.whole())):
                 return None
@@ -700,6 +700,11 @@ class Recomputer:
             return next(one for one in outputs if one.number == index)
         except (CannotCompute, GoldwatchError, MemoryError):
             return None
+
+    def _type_of(self, name: str, index: int) -> Optional[str]:
+        """Return the type of an output as the device recorded it."""
+        rows = (row for plan, row in self._planned[name].rows if (plan.tensor_index or 0) == index)
+        return next((row.target_dtype for row in rows), None)
 
     def _value(self, plan: RowPlan) -> Tuple[int, int]:
         """Return the original value that an output of the device is."""

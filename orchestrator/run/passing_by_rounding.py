@@ -10,6 +10,7 @@ within their limits, and what lies behind one that is another than golden data's
 from __future__ import annotations
 
 import math
+import re
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.place import Place
@@ -18,7 +19,8 @@ from ..judging.by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from ..judging.diagnosis.observed_ops import ObservedOp, ObservedOps
 from ..judging.diagnosis.op_input_states import Inputs
 from ..judging.diagnosis.own_error.recomputed_estimates import sentence_of
-from ..judging.diagnosis.row_digest import execution_key
+from ..judging.diagnosis.row_digest import DISTANCE, execution_key
+from ..judging.metric_text import metric_number
 from ..judging.row_judge import (
     only_decision_limit_missed,
     only_default_limits_missed,
@@ -34,6 +36,7 @@ from ..metrics.row import (
     FOLLOWS,
     NOT_COMPARED,
     OTHER_LENGTH,
+    OTHER_STEPS,
     PASS,
     WORST_SLICE,
     Row,
@@ -59,6 +62,8 @@ _LENGTH_FOLLOWS = (
 )
 _COUNTING = ("NonMaxSuppression", "NonZero", "Where", "Unique")
 """Words in the types of operators whose values tell how long their outputs are."""
+_TO_FEW_STEPS = re.compile(r"(?i)(ascend|dynamic)?quant|cast")
+"""Types of operators that round to a narrower type."""
 _SHAPE = "shape"
 
 _SAME = 1e-6
@@ -78,6 +83,9 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
     lengths = _of_other_lengths(engine)
     if lengths:
         engine.put_rows(_judged_lengths(engine, ObservedOps(engine.digests()), reader, lengths))
+    steps = _of_few_steps(engine)
+    if steps:
+        engine.put_rows(_judged_steps(engine, ObservedOps(engine.digests()), reader, steps))
     if not rows and not before:
         return
     observed_ops = ObservedOps(engine.digests())
@@ -133,6 +141,49 @@ def _judged_lengths(
             elif all(state.verdict == PASS for state in op.inputs.values()):
                 follows = {"verdict": PASS, "warning": DECIDED_OTHERWISE, "cause": ""}
                 now = now.noted(_LENGTH_FOLLOWS, OTHER_LENGTH, **follows)
+        changed += [now] if now != row else []
+    return changed
+
+
+def _of_few_steps(engine: Engine) -> List[Row]:
+    """Return the outputs of quantisers and casts to floats of 8 bits that differ from golden data
+    within their limits; those that failed by it at an earlier start, too.
+    """
+    rows = list(engine.store.rows(verdict=PASS)) + list(engine.store.rows(verdict=FAIL))
+    return [
+        row
+        for row in rows
+        if row.kind == OUTPUT
+        and (row.target_dtype or "").startswith("float8")
+        and _TO_FEW_STEPS.match(row.op_type)
+        and only_default_limits_missed(row.decided_by)
+        and (
+            row.code_value(OTHER_STEPS) is not None
+            if row.verdict == FAIL
+            else metric_number(row.metrics.get(DISTANCE)) != 0
+        )
+    ]
+
+
+def _judged_steps(
+    engine: Engine, observed_ops: ObservedOps, reader: RunReader, rows: Sequence[Row]
+) -> List[Row]:
+    """Return rows of :func:`_of_few_steps` that are judged otherwise by what is computed of the
+    device's own inputs: each number is a decision, which limits of a whole tensor do not tell.
+    """
+    ops = {(row.place, row.op): observed_ops.find(row.place, row.op) for row in rows}
+    verdicts = reader.recompute(
+        Inputs(observed_ops, engine.graphs), [op for op in ops.values() if op is not None]
+    )
+    changed = []
+    for row in rows:
+        now = row
+        if row.verdict == FAIL:
+            reason = row.reason.rpartition("; ")[0]
+            now = row.but(verdict=PASS, reason=reason, reason_codes="")
+        verdict = verdicts.get((row.place, row.op, row.tensor_index or 0))
+        if verdict is not None and verdict.state == WRONG and verdict.own_error is not None:
+            now = now.noted(sentence_of(verdict), OTHER_STEPS, verdict=FAIL)
         changed += [now] if now != row else []
     return changed
 
