@@ -20,6 +20,11 @@ from .onnxruntime_backend import Result, Stop, Stopped
 from .onnxruntime_messages import missing_package
 from .values_to_save import ValueToSave
 
+_OR_FED = (
+    "use `backend=onnxruntime`, or give the outputs of each such node, for example from the "
+    "device's dump: `feeds=NODE=dump:FILE`"
+)
+
 
 class Reference:
     """Runs one model with one set of inputs; parameters and attributes as for
@@ -117,7 +122,10 @@ class Reference:
                 self.version,
                 printable(text),
             )
-            raise InputError(message, hint="use `backend=onnxruntime`") from error
+            # Of an operator that it does not know onnxruntime has no kernel either, mostly.
+            unknown = isinstance(error, NotImplementedError)
+            hint = _OR_FED if unknown else "use `backend=onnxruntime`"
+            raise InputError(message, hint=hint) from error
         self.doing("")
         if self._stop.requested:
             raise Stopped

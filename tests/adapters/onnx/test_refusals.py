@@ -440,3 +440,12 @@ def test_a_folder_that_holds_golden_files_stays_unless_forced(tmp_path, golden):
         and len(list((tmp_path / "golden").glob("r.0.*.npy"))) == 1
     )
     assert isinstance(again, Golden)
+
+
+def test_an_operator_that_the_reference_does_not_know_is_to_be_given(tmp_path, refused):
+    nodes = [node("Foo", ["x"], ["t"], name="foo", domain="acme"), node("Relu", ["t"], ["y"])]
+    proto = build.model(nodes, [build.value("x", (2, 3))], [build.value("y", (2, 3))])
+    proto.opset_import.add(domain="acme", version=1)
+    path = build.save(tmp_path / "m.onnx", proto)
+    text = refused(path, "--random", "1", "--backend", "reference")
+    assert "the device's dump: --feed NODE=dump:FILE" in " ".join(text.split())
