@@ -218,6 +218,14 @@ def test_text_and_folders_of_other_tools_are_named(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("text", ["{}", '{"a": 1}', "[]"])
+def test_json_of_something_else_is_no_damaged_model(tmp_path, text):
+    """Nearly all public acl.json are an empty object."""
+    (tmp_path / "acl.json").write_text(text)
+    code, found = document(tmp_path / "acl.json")
+    assert (code, found["what"]) == (0, "a json file without a graph")
+
+
 def test_damage_exits_with_3_and_a_missing_file_is_an_error(tmp_path):
     (tmp_path / "a.0.1.npy").write_bytes(b"\x93NUMPY\x01\x00")
     (tmp_path / "model.json").write_text("{")

@@ -62,7 +62,9 @@ def foreign_document(path: str) -> Optional[Document]:
     kind = kind_of_file(path)
     named_as_dump = parse_dump_name(os.path.basename(path)) is not None
     plain = kind.name in kinds.PLAIN_TEXTS
-    if (named_as_dump if plain else kind.name in _NOT_HERE) and not is_raw(path):
+    whole_json = kind.name == kinds.JSON and _is_json(path)
+    not_here = named_as_dump if plain else kind.name in _NOT_HERE and not whole_json
+    if not_here and not is_raw(path):
         return None
     if kind.name in (kinds.STATISTICS, kinds.MINDSPORE_STATISTICS):
         return _statistics(path, kind.words)
@@ -87,6 +89,15 @@ def foreign_document(path: str) -> Optional[Document]:
     except GoldwatchError as error:
         document["problem"] = error.detail
     return document
+
+
+def _is_json(path: str) -> bool:
+    """Tell whether a file is JSON to its end; a damaged one may be a model's."""
+    try:
+        json.loads(read_input(path, STATISTICS_BYTES).decode("utf-8-sig"))
+    except (GoldwatchError, OSError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _counted(types: Iterable[str]) -> Dict[str, int]:
