@@ -222,24 +222,32 @@ class TensorPlanner:
         self, plan: RowPlan, opened: OpenedDump, info: TensorInfo
     ) -> Optional[RowPlan]:
         """Return the plan of a tensor that originals lead to nothing in the other build (a network
-        input, a constant, what the compiler put in) as that of the op of its name there; None where
-        that has none such.
+        input, a constant, what the compiler put in) as that of the op of its name there, or as the
+        output of the op that feeds it; None where that has none such.
         """
         graph = None if self._model is None else self._model.graph
-        if graph is None or plan.op not in graph.in_both or info.problem is not None:
+        if graph is None or not graph.in_both or info.problem is not None:
             return None
         if plan.status == PAIR and self.golden_of(plan, opened.dumped) is not None:
             return None
+        name, op_type, kind, index = plan.op, plan.op_type, info.kind, info.index
+        if name not in graph.in_both:
+            op = graph.op(name)
+            source = op.inputs[index] if op is not None and index < len(op.inputs) else None
+            made = graph.producer(op, source[0]) if op is not None and source is not None else None
+            if kind != INPUT or source is None or made is None or made.name not in graph.in_both:
+                return None
+            name, op_type, kind, index = made.name, made.type, OUTPUT, source[1]
         own = replace(
             plan,
             status=PAIR,
             reason="",
-            golden_op=plan.op,
-            golden_index=info.index,
-            golden_kind=info.kind,
-            golden=plan.op,
+            golden_op=name,
+            golden_index=index,
+            golden_kind=kind,
+            golden=name,
         )
-        golden = self.golden_of(own, opened.dumped)
+        golden = self.golden_of(own, replace(opened.dumped, op_type=op_type))
         try:
             alike = golden is not None and is_stored_alike(
                 opened.dump.tensor(info.kind, info.index), self._golden.tensor(golden)

@@ -258,7 +258,7 @@ def test_what_has_no_original_is_compared_with_the_same_op_of_the_unfused_build(
         == {
             "": ["pass"] * 3,
             "constant": ["pass", "pass", "fail"],
-            "originals": ["pass", "expected_absent", "expected_absent"],
+            "originals": ["pass", "pass", "expected_absent"],
         }[apart]
     )
 
