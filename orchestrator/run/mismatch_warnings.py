@@ -4,6 +4,7 @@ of another network, steps without golden data.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Dict, List, Set, Tuple
 
@@ -286,20 +287,39 @@ def _models(run: Run) -> List[Note]:
     return [note("several-golden-models", every, listed(others, _SHOWN))]
 
 
-def of_other_files(run: Run, summary: Summary) -> List[Note]:
-    """Warn where golden data are of another file than the om was compiled from, and no operator
-    with weights fits: two names of one model are no reason.
+def with_other_files(summary: Summary, run: Run) -> Summary:
+    """Return the summary with a warning where golden data are of another file than the om was
+    compiled from, and no operator with weights fits: two names of one model are no reason. Suspects
+    there are none for certain.
     """
     if not summary.failed or run.reader is None:
-        return []
+        return summary
+    from ..judging.diagnosis.suspects import LOW
+
     found: Dict[Tuple[str, str], Note] = {}
+    places = set()
     for place in run.store.places():
         files = run.reader.other_file(place)
-        if files is not None and files not in found and _no_weights_fit(run, place):
+        if files is not None and _no_weights_fit(run, place):
             graph = run.graphs.of(place.model)
-            model = place.model or ("" if graph is None else graph.name)
-            found[files] = note("golden-of-another-file", files[0], printable(model), files[1])
-    return list(found.values())
+            model = printable(place.model or ("" if graph is None else graph.name))
+            found.setdefault(files, note("golden-of-another-file", files[0], model, files[1]))
+            places.add(place)
+    suspects = tuple(
+        replace(suspect, confidence=LOW) if suspect.place in places else suspect
+        for suspect in summary.suspects
+    )
+    if not found:
+        return summary
+    sentence = (
+        summary.sentence + " No operator with weights fits: golden data may be of another model."
+    )
+    return replace(
+        summary,
+        suspects=suspects,
+        warnings=(*summary.warnings, *found.values()),
+        sentence=sentence,
+    )
 
 
 def _no_weights_fit(run: Run, place: Place) -> bool:

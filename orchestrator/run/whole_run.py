@@ -37,7 +37,7 @@ from ..store.stored_networks import GRAPHS, network_document
 from .comparison_options import ComparisonOptions
 from .engine import Engine
 from .golden_files import Goldens
-from .mismatch_warnings import mismatch_warnings, of_other_files, steps_without_golden
+from .mismatch_warnings import mismatch_warnings, steps_without_golden, with_other_files
 from .overflows import note_overflows
 from .progress import OnProgress, OnStage, Progress
 from .workers import Workers
@@ -450,7 +450,7 @@ class Run:
             self.steps_without_golden,
             results.whole,
         )
-        summary = replace(summary, warnings=(*summary.warnings, *of_other_files(self, summary)))
+        summary = with_other_files(summary, self)
         return in_words_of_kind(summary, rows, options, self.graphs, results.whole)
 
     def _with_overlaps(self, summary: Summary) -> Summary:

@@ -175,6 +175,8 @@ def test_that_an_om_was_compiled_from_another_file_than_golden_data_is_told_wher
     told = "golden data were made of text, and the om of image was compiled from image: if these"
     assert code == 1 and "golden data were made of a," not in text
     assert (told in " ".join(text.split())) == (file == "text"), text
+    assert ("with weights fits: golden data may be of another model." in text) == (file == "text")
+    assert ("confidence high" in text) == (file != "text"), text
 
 
 @pytest.mark.parametrize("made_of", ["image text", "net net"])

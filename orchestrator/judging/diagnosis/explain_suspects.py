@@ -55,7 +55,8 @@ _MOST_READERS = 4
 _RIGHT = 0.25
 _TELLING = 0.1
 LINEAR = frozenset(
-    "conv2d convolution matmul matmulv2 batchmatmul batchmatmulv2 fullyconnection gemm "
+    "conv conv2d conv3d convolution depthwiseconv2d conv2dtranspose conv2dtransposed deconvolution "
+    "matmul matmulv2 matmulv3 batchmatmul batchmatmulv2 batchmatmulv3 fullyconnection gemm "
     "innerproduct dense".split()
 )
 """Types of operators whose output is wrong wherever an input is, unless their biases rule it."""
