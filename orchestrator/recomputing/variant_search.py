@@ -167,7 +167,7 @@ def search_variants(
         trials.left_out,
         possible=[] if trials.accepted else explained[:_MOST_NAMED],
         other_weights=other_weights,
-        other_shape="" if search.accepted else held.other_shape,
+        other_shape="" if trials.accepted else held.other_shape,
     )
 
 
