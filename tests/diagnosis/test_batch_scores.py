@@ -80,3 +80,17 @@ def test_scores_computed_together_equal_those_computed_one_by_one(seed, devices,
             other.normal.rare,
         )
     assert not all(one.suspect for one in found)
+
+
+def test_a_small_factor_that_all_outputs_share_needs_no_estimate_of_each():
+    found = [
+        row(number, 1e-5, 1.02 if (device, number) == ("0", 0) else 1.001, device=device)
+        for device in "012345"
+        for number in range(-1, OPS)
+    ]
+    found = [one.but(metrics=row(-1, 1e-5).metrics) if one.op == "data" else one for one in found]
+    estimates, expected = (estimated(ObservedOps(found), chain(), each) for each in (False, True))
+    assert [one.score for one in estimates] == pytest.approx([one.score for one in expected])
+    suspects = [one.op.name for one in estimates.suspects()]
+    assert suspects == [one.op.name for one in expected.suspects()] and "op0" in suspects
+    assert len(estimates.special) < 10 < len(expected.special)

@@ -445,13 +445,18 @@ class Estimator:
 
 
 def _off_by_a_factor(table: DistanceTable) -> Array:
-    """Return which outputs have nearly exact inputs, and one factor of all elements as their error,
-    [n]."""
+    """Return which outputs may be suspects by :func:`_by_factor_alone`, [n]: nearly exact inputs,
+    and one factor of all elements as their error, larger than rounding makes.
+    """
     distance, factor = table.distances[:, 0], np.abs(table.measured("factor") - 1.0)
-    with np.errstate(invalid="ignore"):
+    spread = table.by_kind(
+        lambda kind: math.hypot(SMALLEST_SLICE_SPREAD, scatter(element_count(kind.shape)))
+    )
+    with np.errstate(all="ignore"):
         exact = table.inputs_known & (table.fed <= _NEARLY_EXACT)
+        score = np.log(factor / np.hypot(table.rounded, table.sums)) / spread
         off: Array = exact & (factor >= _COMMON_FACTOR * distance) & (distance > 0)
-    return off
+    return off & (score > SUSPECT_SCORE - _MARGIN)
 
 
 def _by_factor_alone(entry: TableEntry) -> Tuple[float, ShownBy]:
