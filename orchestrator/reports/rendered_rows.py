@@ -7,25 +7,44 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from array import array
-from itertools import accumulate, chain
-from typing import IO, Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
+from itertools import accumulate, chain, tee
+from typing import (
+    IO,
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+)
 
 import numpy as np
 
 from ..base.fast_dataclasses import dataclass
-from ..judging.diagnosis.row_digest import DigestColumns, RowDigests, row_digests
+from ..base.record_file import RecordFile
+from ..judging.diagnosis.row_digest import NUMBERS, DigestColumns, RowDigests, row_digests
 from ..metrics.row import METRICS, Row
 from ..store.row_sql import Line, row_line
+from ..store.store import RunStore, TableOrder
 from .csv_cells import Columns, csv_line, mapping_cells, table_line
 from .row_json import NEXT_ROW, row_text
 
 Array = Any
 T = TypeVar("T")
 
-_DOCUMENT, _LINE, _MAPPING = range(3)
-# So many rows are gathered before their texts are written.
-_GATHERED_ROWS = 1024
+_TEXTS = ("document", "line", "mapping")
+_KEPT = np.dtype(
+    [("number", "i8"), ("sum", "u8"), ("by", "u2"), *((name, "i8") for name in _TEXTS)]
+)
+"""Of a row that is kept: its number and checksum in the store, who rendered it, and where each of
+its texts ends.
+"""
+# So many rows are gathered before their texts are written, and read at once that nobody rendered.
+_GATHERED_ROWS, _READ_ROWS = 1024, 256
 
 
 class RenderedRows(NamedTuple):
@@ -167,16 +186,17 @@ class RenderedRowCache:
     """
 
     def __init__(self, folder: str) -> None:
-        self._texts = tuple(_Texts(folder or os.curdir) for _ in range(3))
-        self._digests = DigestColumns()
+        self._folder = folder or os.curdir
+        self._texts = tuple(_Texts(self._folder) for _ in _TEXTS)
         self._renderers: List[Renderer] = []
-        # There may be a million rows: a few numbers of each, in the order in which they were
-        # written.
-        self._numbers = array("q")
-        self._sums = array("Q")
-        self._by = array("H")
+        self._forget()
         self._gathered: List[Tuple[Sequence[int], Sequence[str], RenderedRows]] = []
         self._gathered_by: Optional[Renderer] = None
+
+    def _forget(self) -> None:
+        # There may be a million rows: none is in memory, in the order in which they were written.
+        self._digests = DigestColumns(RecordFile(self._folder, NUMBERS))
+        self._kept = RecordFile(self._folder, _KEPT)
 
     def keep(
         self, numbers: Sequence[int], checksums: Sequence[str], rows: RenderedRows, by: Renderer
@@ -224,13 +244,13 @@ class RenderedRowCache:
         digests: Array,
         by: Renderer,
     ) -> range:
-        first = len(self._by)
-        for column, column_texts in zip(self._texts, texts):
-            column.add(column_texts)
+        first, kept = len(self._kept), np.empty(len(numbers), _KEPT)
+        kept["number"], kept["by"] = numbers, self._number_of(by)
+        kept["sum"] = [int(checksum, 16) for checksum in checksums]
+        for name, column, column_texts in zip(_TEXTS, self._texts, texts):
+            kept[name] = column.add(column_texts)
         self._digests.append(digests)
-        self._numbers.extend(numbers)
-        self._sums.extend([int(checksum, 16) for checksum in checksums])
-        self._by.extend([self._number_of(by)] * len(numbers))
+        self._kept.append(kept)
         return range(first, first + len(numbers))
 
     def _number_of(self, by: Renderer) -> int:
@@ -255,83 +275,110 @@ class RenderedRowCache:
         self._write_gathered()
         if by not in self._renderers:
             return np.full(len(numbers), -1, np.int64)
-        known = np.frombuffer(self._numbers, np.int64)
+        known = self._kept.column("number")
         order = np.argsort(known, kind="stable")
         # Of a row that was added several times the last one.
         slots = order[np.searchsorted(known[order], numbers, "right") - 1]
-        same = (known[slots] == numbers) & (
-            np.frombuffer(self._sums, np.uint64)[slots] == checksums
-        )
-        renderer = self._renderers.index(by)
-        return np.where(same & (np.frombuffer(self._by, np.uint16)[slots] == renderer), slots, -1)
+        same = known[slots] == numbers
+        same &= self._kept.column("sum")[slots] == checksums
+        same &= self._kept.column("by")[slots] == self._renderers.index(by)
+        return np.where(same, slots, -1)
+
+    def slots_of_table(
+        self,
+        store: RunStore,
+        order: TableOrder,
+        by: Renderer,
+        on_page: Callable[[], None] = lambda: None,
+    ) -> Array:
+        """Return the slots of all rows of a store in the order of its table; those that are not
+        here are read and rendered. Raises OSError where their texts cannot be written.
+
+        Parameters
+        ----------
+        on_page
+            Called before some rows are read.
+        """
+        slots = self.slots(order.ids, order.checksums, by)
+        missing = np.flatnonzero(slots < 0)
+        for start in range(0, len(missing), _READ_ROWS):
+            on_page()
+            page = missing[start : start + _READ_ROWS]
+            numbers = order.ids[page].tolist()
+            stored = store.numbered(numbers)
+            rows = by([stored[number] for number in numbers])
+            checksums = ["%016x" % checksum for checksum in order.checksums[page]]
+            slots[page] = self.write(numbers, checksums, rows, by)
+        return slots
 
     def digests(self, slots: Array) -> RowDigests:
         """Return what the verdict sees of some rows."""
         return self._digests.digests(slots)
 
-    def last_digests(self, slots: Array) -> RowDigests:
-        """Return what the verdict sees of some rows, when nothing else is asked about any."""
-        return self._digests.taken(slots)
-
-    def documents(self, slots: Array) -> bytes:
-        """Return the texts of some rows for result.json, each behind what stands between two
-        rows.
+    def documents(self, pages: Iterable[Array]) -> Iterator[bytes]:
+        """Yield, for the slots of some rows after those of others, their texts for result.json,
+        each behind what stands between two rows.
         """
-        return self._texts[_DOCUMENT].joined(slots)
+        return self._joined("document", pages)
 
-    def lines(self, slots: Array) -> Tuple[bytes, bytes]:
-        """Return the lines of some rows in the result table, and in the mapping table."""
-        return self._texts[_LINE].joined(slots), self._texts[_MAPPING].joined(slots)
+    def lines(self, pages: Iterable[Array]) -> Iterator[Tuple[bytes, bytes]]:
+        """Yield, for the slots of some rows after those of others, their lines in the result table,
+        and in the mapping table.
+        """
+        return zip(*(self._joined(name, some) for name, some in zip(_TEXTS[1:], tee(pages))))
+
+    def _joined(self, name: str, pages: Iterable[Array]) -> Iterator[bytes]:
+        texts, ends = self._texts[_TEXTS.index(name)], self._kept.column(name)
+        for slots in pages:
+            yield b"".join(texts.pieces(slots, ends))
 
     def close(self) -> None:
         """Forget all rows."""
-        for column in (self._renderers, self._numbers, self._sums, self._by, self._gathered):
-            del column[:]
-        self._digests = DigestColumns()
+        del self._renderers[:], self._gathered[:]
+        self._forget()
         for texts in self._texts:
             texts.close()
 
 
 class _Texts:
-    """Texts in a file without a name, each by the number of texts that came before it."""
+    """Texts in a file without a name, one behind the other."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._file: Optional[IO[bytes]] = None
-        self._ends = array("q")
+        self._size = 0
 
-    def add(self, texts: Sequence[bytes]) -> None:
-        """Write texts behind the others."""
+    def add(self, texts: Sequence[bytes]) -> List[int]:
+        """Write texts behind the others; return where each ends."""
         data = b"".join(texts)
         if data:
             if self._file is None:
                 self._file = tempfile.TemporaryFile("w+b", dir=self._folder)  # noqa: SIM115  open as long as texts are kept
             self._file.write(data)
             self._file.flush()
-        size = self._ends[-1] if self._ends else 0
-        self._ends.extend([size + end for end in accumulate(map(len, texts))])
+        before, self._size = self._size, self._size + len(data)
+        return [before + end for end in accumulate(map(len, texts))]
 
-    def joined(self, slots: Array) -> bytes:
-        """Return some texts, one behind the other."""
-        return b"".join(self._pieces(slots))
+    def pieces(self, slots: Array, ends: Array) -> Iterator[bytes]:
+        """Yield some texts by their numbers, adjacent ones together.
 
-    def _pieces(self, slots: Array) -> Iterator[bytes]:
-        """Yield texts; adjacent ones together."""
+        Parameters
+        ----------
+        ends
+            Where each of all texts ends, [n].
+        """
         if self._file is None or not len(slots):
             return
         breaks = np.flatnonzero(np.diff(slots) != 1)
-        firsts, lasts = (
-            slots[[0, *(breaks + 1).tolist()]].tolist(),
-            slots[[*breaks.tolist(), -1]].tolist(),
-        )
-        for first, last in zip(firsts, lasts):
-            begin = self._ends[first - 1] if first else 0
-            if self._ends[last] > begin:
-                yield os.pread(self._file.fileno(), self._ends[last] - begin, begin)
+        firsts, lasts = slots[[0, *(breaks + 1).tolist()]], slots[[*breaks.tolist(), -1]]
+        begins = np.where(firsts > 0, ends[firsts - 1], 0)
+        for begin, end in zip(begins.tolist(), ends[lasts].tolist()):
+            if end > begin:
+                yield os.pread(self._file.fileno(), end - begin, begin)
 
     def close(self) -> None:
         """Forget all texts."""
-        del self._ends[:]
+        self._size = 0
         if self._file is not None:
             # What a full disk did not take is tried again here.
             with contextlib.suppress(OSError):

@@ -96,9 +96,8 @@ class ResultFiles:
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._cache = RenderedRowCache(os.path.dirname(self.path)) if cache is None else cache
         self._order = store.table_order()
+        self._slots = np.empty(0, np.int64)
         self._tables: List[str] = []
-        with self._refusing():
-            self._slots = self._cache.slots(self._order.ids, self._order.checksums, self._render)
 
     def __enter__(self) -> ResultFiles:
         return self
@@ -127,32 +126,30 @@ class ResultFiles:
         EnvironmentProblem
             A file cannot be written; older ones stay.
         """
-        order, begin = self._order, 0
-        self._render_missing(on_stage)
+        order, begin, stage = self._order, 0, "writing the result files"
+        with self._refusing():
+            self._slots = self._cache.slots_of_table(
+                self.store, order, self._render, lambda: on_stage(stage, 0, len(order.ids))
+            )
+        # Eight bytes of each row, not needed any more.
+        self._order = order._replace(checksums=order.checksums[:0])
+        pages: List[Tuple[Place, int, int]] = []
+        for place, end in zip(order.places, order.ends):
+            pages += [
+                (place, start, min(start + _PAGE_ROWS, end))
+                for start in range(begin, end, _PAGE_ROWS)
+            ]
+            begin = end
+        texts = self._cache.lines(self._slots[start:end] for _, start, end in pages)
         with TableFiles(self.store, self._columns, self._mapping, order.places) as tables:
-            for place, end in zip(order.places, order.ends):
-                for start in range(begin, end, _PAGE_ROWS):
-                    on_stage("writing the result files", start, len(order.ids))
-                    slots = self._slots[start : min(start + _PAGE_ROWS, end)]
-                    with self._refusing():
-                        lines, mapping_lines = self._cache.lines(slots)
-                    tables.add_lines(place, lines, mapping_lines)
-                begin = end
+            for place, start, _ in pages:
+                on_stage(stage, start, len(order.ids))
+                with self._refusing():
+                    lines, mapping_lines = next(texts)
+                tables.add_lines(place, lines, mapping_lines)
         self._tables = tables.written
         self.places = tuple(worst_first(self._counted()))
         on_stage("judging", 0, 0)
-
-    def _render_missing(self, on_stage: Callable[[str, int, int], None]) -> None:
-        missing = np.flatnonzero(self._slots < 0)
-        for start in range(0, len(missing), _READ_ROWS):
-            on_stage("writing the result files", 0, len(self._order.ids))
-            page = missing[start : start + _READ_ROWS]
-            numbers = self._order.ids[page].tolist()
-            stored = self.store.numbered(numbers)
-            rows = self._render([stored[number] for number in numbers])
-            checksums = ["%016x" % self._order.checksums[at] for at in page]
-            with self._refusing():
-                self._slots[page] = self._cache.write(numbers, checksums, rows, self._render)
 
     def _counted(self) -> List[PlaceCounts]:
         """Return the rows of each place by verdict, and the first tensor that fails."""
@@ -174,9 +171,9 @@ class ResultFiles:
     @property
     def rows(self) -> RowDigests:
         """All rows in the order of the table, as the verdict sees them; once the tables are
-        written, and once.
+        written.
         """
-        return self._cache.last_digests(self._slots)
+        return self._cache.digests(self._slots)
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -278,8 +275,9 @@ class ResultFiles:
         document = plain_tree(summary.document())
         with atomic_text_writer(self.path) as stream:
             write_head(stream, document, limits, comparison)
-            for start in range(0, len(self._slots), _PAGE_ROWS):
-                text = self._cache.documents(self._slots[start : start + _PAGE_ROWS])
+            starts = range(0, len(self._slots), _PAGE_ROWS)
+            pages = (self._slots[start : start + _PAGE_ROWS] for start in starts)
+            for start, text in zip(starts, self._cache.documents(pages)):
                 append(stream, text if start else FIRST_ROW.encode() + text[len(NEXT_ROW) :])
             write_tail(stream, self.store.events.omitted())
         self.store.set(SUMMARY, document)

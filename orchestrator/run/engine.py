@@ -4,19 +4,16 @@ whatever the source of the files.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from array import array
 from dataclasses import replace
 from functools import lru_cache
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-import numpy as np
-
 from ..base.notes import Note
 from ..dumps.folder_listing import Signature, look_at
 from ..dumps.place import Place
-from ..judging.diagnosis.row_digest import DigestColumns, RowDigests, row_digests
+from ..judging.diagnosis.row_digest import RowDigests, digests_of_all
 from ..metrics.pair_task import PairTask
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..model.graphs_of_run import ModelGraphs
@@ -42,9 +39,6 @@ from .target_file import (
 )
 from .tensor_planner import FilePlan
 from .workers import Workers
-
-# Rows that are read at once when tables are written of a store.
-_PAGE_ROWS = 512
 
 
 class LookAgain(NamedTuple):
@@ -362,30 +356,25 @@ class Engine:
         try:
             self.rendered_rows.keep(fresh, sums, rows.rendered, rows.by)
         except OSError:
-            # Such as a full disk: finishing reads the store then.
-            self.rendered_rows.close()
-            self.prepare_rows(None)
+            self._forget_rendered()
 
     def digests(self) -> RowDigests:
         """Return the stored rows as the verdict sees them, in the order of the table: as they were
         rendered, where they were.
         """
-        order = self.store.table_order()
-        slots = np.full(len(order.ids), -1, np.int64)
-        if self._prepare.render is not None:
-            # As in _keep_rendered: a full disk.
-            with contextlib.suppress(OSError):
-                slots = self.rendered_rows.slots(order.ids, order.checksums, self._prepare.render)
-        columns = DigestColumns()
-        missing = np.flatnonzero(slots < 0)
-        numbers = [columns.add(self.rendered_rows.digests(slots[slots >= 0]))]
-        for start in range(0, len(missing), _PAGE_ROWS):
-            page = order.ids[missing[start : start + _PAGE_ROWS]].tolist()
-            rows = self.store.numbered(page)
-            numbers.append(columns.add(row_digests([rows[number] for number in page])))
-        in_order = np.argsort(np.concatenate([np.flatnonzero(slots >= 0), missing]))
-        columns.append(np.concatenate(numbers)[in_order])
-        return columns.digests()
+        render = self._prepare.render
+        if render is not None:
+            rendered, order = self.rendered_rows, self.store.table_order()
+            try:
+                return rendered.digests(rendered.slots_of_table(self.store, order, render))
+            except OSError:
+                self._forget_rendered()
+        return digests_of_all(self.store.rows())
+
+    def _forget_rendered(self) -> None:
+        """Render no more, such as on a full disk: finishing reads the store then."""
+        self.rendered_rows.close()
+        self.prepare_rows(None)
 
     def _choice(self, file: TargetFile) -> int:
         """Return a key of the golden files that the tensors are compared with at present."""

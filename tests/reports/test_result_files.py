@@ -111,13 +111,11 @@ def test_files_that_cannot_be_written_leave_the_older_ones(store, monkeypatch):
     before = [open(path).read() for path in paths]  # noqa: SIM115  closed by the collector
     real = RenderedRowCache.lines
     for error in (KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")):
-        calls = []
 
-        def lines(cache, slots, error=error, calls=calls):
-            calls.append(1)
-            if len(calls) == 2:
-                raise error
-            return real(cache, slots)
+        def lines(cache, pages, error=error):
+            texts = real(cache, pages)
+            yield next(texts)
+            raise error
 
         monkeypatch.setattr(RenderedRowCache, "lines", lines)
         expected = EnvironmentProblem if isinstance(error, OSError) else KeyboardInterrupt

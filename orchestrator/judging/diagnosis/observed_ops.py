@@ -276,7 +276,7 @@ class ObservedOps:
                 self.counts[part.verdict] = self.counts.get(part.verdict, 0) + count
         place = numbers["place"].astype(np.int64)
         name = digests.shared_column(name_of_shared, np.int64)
-        file = numbers["file"].astype(np.int64) + 1
+        file = digests.file_numbers().astype(np.int64) + 1
         _, one_file = np.unique(place * (int(file.max(initial=0)) + 1) + file, return_inverse=True)
         # Rows of one op mostly follow one another: what is unique is found among the first of each.
         key = one_file.reshape(-1) * (len(codes) + 1) + name

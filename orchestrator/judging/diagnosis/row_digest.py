@@ -30,6 +30,7 @@ import numpy as np
 
 from ...base.element_types import element_count
 from ...base.fast_dataclasses import cached_by_object
+from ...base.record_file import RecordFile, SomeRecords
 from ...dumps.place import Place, name_order
 from ...dumps.tensor_statistics import NOT_FINITE
 from ...metrics.row import (
@@ -255,7 +256,7 @@ class RowDigests(NamedTuple):
     shared, places, files
         What the numbers count.
     numbers
-        :data:`NUMBERS`, [n].
+        :data:`NUMBERS`, [n]: an array, or a part of a file.
     """
 
     shared: Sequence[SharedDigest]
@@ -303,22 +304,31 @@ class RowDigests(NamedTuple):
 
     def file(self, row: int) -> str:
         """Return the target file of a row; empty where there is none."""
-        code = int(self.numbers["file"][row])
+        code = int(self.numbers[row]["file"])
         return "" if code < 0 else self.files[code]
+
+    def file_numbers(self) -> Array:
+        """Return a number for the file of each row, [n], the same for those of one name; -1 where
+        there is none.
+        """
+        numbers: Array = self.numbers["file"]
+        return self.files.first_numbers(numbers) if isinstance(self.files, FileNames) else numbers
 
     def key(self, row: int) -> Tuple[Any, ...]:
         """Return a row's :func:`execution_key`."""
-        return (*place_key(self.places[self.numbers["place"][row]]), *self.key_at_place(row))
+        return (*place_key(self.places[self.numbers[row]["place"]]), *self.key_at_place(row))
 
     def key_at_place(self, row: int) -> Tuple[Any, ...]:
         """Return that part of a row's :func:`execution_key` in which rows of a place differ."""
-        part = self.shared[self.numbers["shared"][row]]
-        order = _timed(part.order, int(self.numbers["time"][row]))
+        numbers = self.numbers[row]
+        part = self.shared[numbers["shared"]]
+        order = _timed(part.order, int(numbers["time"]))
         return key_at_place(order, self.file(row), *part.observed[:2])
 
     def by_execution(self, rows: Array) -> Array:
         """Return some rows, int64, [n], sorted as :func:`execution_key` sorts them."""
-        place, time, file = (self.numbers[name][rows] for name in ("place", "time", "file"))
+        place, time = (self.numbers[name][rows] for name in ("place", "time"))
+        file = self.file_numbers()[rows]
         keys = [place_key(place) for place in self.places]
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
         orders = self.shared_column([part.order for part in self.shared], np.int64, rows)
@@ -393,19 +403,22 @@ def row_digests(rows: Sequence[Row]) -> RowDigests:
 
 
 class DigestColumns:
-    """The digests of all rows of a run, as they come."""
+    """The digests of all rows of a run, as they come.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    file
+        Holds their numbers; None: they are in memory.
+    """
+
+    def __init__(self, file: Optional[RecordFile] = None) -> None:
         self._shared: Dict[SharedDigest, int] = {}
         self._places: Dict[Place, int] = {}
-        self._files = _FileNames()
-        self._numbers = bytearray()
-
-    def __len__(self) -> int:
-        return len(self._numbers) // NUMBERS.itemsize
+        self._files = FileNames()
+        self._file, self._numbers = file, bytearray()
 
     def add(self, some: RowDigests) -> Array:
-        """Return digests as :meth:`append` takes them."""
+        """Return the numbers of digests as :meth:`append` takes them."""
         numbers, shared = some.numbers.copy(), self._shared
         codes = [
             shared[part] if part in shared else shared.setdefault(_interned(part), len(shared))
@@ -420,29 +433,21 @@ class DigestColumns:
         return numbers
 
     def append(self, numbers: Array) -> None:
-        """Take digests behind the others."""
-        self._numbers += numbers.tobytes()
+        """Take digests behind the others; raises OSError where the file cannot be written."""
+        if self._file is None:
+            self._numbers += numbers.tobytes()
+        else:
+            self._file.append(numbers)
 
     def digests(self, rows: Optional[Array] = None) -> RowDigests:
         """Return all, or those of some rows, by the numbers in which they came."""
-        every = self._every()
-        return self._told(every.copy() if rows is None else every[rows])
-
-    def taken(self, rows: Array) -> RowDigests:
-        """Return the digests of some rows, each of them once, without a copy; they are no longer
-        here then.
-        """
-        every = self._every()
-        for name in NUMBERS.names or ():
-            every[name][: len(rows)] = every[name][rows]
-        self._numbers = bytearray()
-        return self._told(every[: len(rows)])
-
-    def _every(self) -> Array:
-        return np.frombuffer(self._numbers, NUMBERS) if self._numbers else np.empty(0, NUMBERS)
-
-    def _told(self, numbers: Array) -> RowDigests:
-        numbers["file"] = self._files.first_numbers(numbers["file"])
+        numbers: Any
+        if self._file is None:
+            every = self._numbers
+            numbers = np.frombuffer(every, NUMBERS) if every else np.empty(0, NUMBERS)
+            numbers = numbers if rows is None else numbers[rows]
+        else:
+            numbers = SomeRecords(self._file, np.arange(len(self._file)) if rows is None else rows)
         return RowDigests(list(self._shared), list(self._places), self._files, numbers)
 
 
@@ -453,10 +458,10 @@ def digests_of_all(rows: Iterable[Row]) -> RowDigests:
     while page:
         columns.append(columns.add(row_digests(page)))
         page = list(islice(waiting, _PAGE_ROWS))
-    return columns.taken(np.arange(len(columns)))
+    return columns.digests()
 
 
-class _FileNames(Sequence[str]):
+class FileNames(Sequence[str]):
     """Names of files in little memory; one that was added several times has several numbers."""
 
     def __init__(self) -> None:
@@ -492,6 +497,8 @@ class _FileNames(Sequence[str]):
         if not len(self._hashes):
             return numbers
         hashes = np.frombuffer(self._hashes, np.int64)
+        if np.diff(np.sort(hashes)).all():
+            return numbers
         _, first, same = np.unique(hashes, return_index=True, return_inverse=True)
         one = first[same.reshape(-1)]
         for number in np.flatnonzero(one != np.arange(len(one))).tolist():
