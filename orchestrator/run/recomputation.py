@@ -234,7 +234,8 @@ class Recomputation:
         names
             Of the ops.
         """
-        recomputer = self._of_step_folder(step_folder, names) if self._how != NONE else None
+        place = step_folder.place
+        recomputer = self._opened(place, step_folder, names) if self._how != NONE else None
         return (
             {}
             if recomputer is None
@@ -618,17 +619,19 @@ class Recomputation:
             self._recomputers[place] = self._opened(place)
         return self._recomputers[place]
 
-    def _opened(self, place: Place) -> Optional[Recomputer]:
-        step_folder = self._step_folder(place)
-        return None if step_folder is None else self._of_step_folder(step_folder)
-
-    def _of_step_folder(
-        self, step_folder: StepFolder, names: Sequence[str] = ()
+    def _opened(
+        self, place: Place, files: Optional[StepFolder] = None, names: Sequence[str] = ()
     ) -> Optional[Recomputer]:
         """Open a step, or of its ops those that are wanted; None where the original model does not
-        tell of them.
+        tell of them, or no file is there.
+
+        Parameters
+        ----------
+        files
+            Those of the step; None: all that are there.
         """
-        place = step_folder.place
+        if files is None and not self._has_files(place):
+            return None
         graph = self._engine.graphs.of(place.model)
         if graph is None:
             return None
@@ -636,6 +639,10 @@ class Recomputation:
         if opened is None:
             return None
         original, weights = opened
+        # Only here: of thousands of places all files are much memory.
+        step_folder = files or self._step_folder(place)
+        if step_folder is None:
+            return None
         # What cuts a model and computes its parts is needed where there is one.
         from ..recomputing.recomputer import Recomputer
         from ..recomputing.replay_plan import ReplayPlan

@@ -152,7 +152,7 @@ class SomeOps(Sequence[ObservedOp]):
         """Return the rows of their inputs and outputs, and which operator's each is (its position
         among these), outputs first.
         """
-        position = np.full(len(self.observed), -1, np.int64)
+        position = np.full(len(self.observed), -1, np.int32)
         position[self.numbers] = np.arange(len(self.numbers))
         tensors = self.observed.tensors
         there = position[tensors.op] >= 0
@@ -195,17 +195,18 @@ class SomeOps(Sequence[ObservedOp]):
             )
             for part in digests.shared
         ]
-        columns = list(digests.shared_column(told, np.int64)[rows].reshape(-1, 3).T)
-        floats = [digests.numbers[name][rows] + 0.0 for name in _COMPARED]
-        columns += [values.view(np.int64) for values in floats]
-        mixed = np.zeros(len(rows), np.uint64)
-        for column in columns:
-            mixed = _mixed(mixed ^ np.ascontiguousarray(column).view(np.uint64))
+        mixed, alone = np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool)
+        for values in zip(*told):
+            column = digests.shared_column(values, np.int64, rows)
+            mixed = _mixed(mixed ^ column.view(np.uint64))
+        for name in _COMPARED:
+            column = digests.numbers[name][rows] + 0.0
+            mixed, alone = _mixed(mixed ^ column.view(np.uint64)), alone | np.isnan(column)
         sums = np.zeros(len(self.numbers), np.uint64)
         np.add.at(sums, of_op, mixed)
         unequal = np.zeros(len(self.numbers), bool)
-        unequal[of_op[np.isnan(np.stack(floats)).any(axis=0)]] = True
-        kinds = observed.name_of[self.numbers] * (len(observed.types) + 1)
+        unequal[of_op[alone]] = True
+        kinds = observed.name_of[self.numbers].astype(np.int64) * (len(observed.types) + 1)
         kinds += observed.type_of[self.numbers]
         _, first, group = np.unique(kinds, return_index=True, return_inverse=True)
         group = np.argsort(np.argsort(first))[group.reshape(-1)]
@@ -242,6 +243,21 @@ def _mixed(values: Array) -> Array:
     return mixed
 
 
+def _changes(columns: Sequence[Array]) -> Array:
+    """Return which lines differ from the one before, [n]; the first does."""
+    changes = np.ones(len(columns[0]), bool)
+    changes[1:] = False
+    for column in columns:
+        changes[1:] |= column[1:] != column[:-1]
+    return changes
+
+
+def narrow(values: Sequence[int]) -> Tuple[Sequence[int], Any]:
+    """Return whole numbers with the smallest type that holds them."""
+    ends = min(values, default=0), max(values, default=0)
+    return values, np.promote_types(*map(np.min_scalar_type, ends))
+
+
 class ObservedOps:
     """The operators of one run's rows, numbered place by place in the order in which their first
     rows came.
@@ -274,27 +290,31 @@ class ObservedOps:
         for part, count in zip(shared, counts):
             if count:
                 self.counts[part.verdict] = self.counts.get(part.verdict, 0) + count
-        place = numbers["place"].astype(np.int64)
-        name = digests.shared_column(name_of_shared, np.int64)
-        file = digests.file_numbers().astype(np.int64) + 1
-        _, one_file = np.unique(place * (int(file.max(initial=0)) + 1) + file, return_inverse=True)
+        columns = [numbers["place"], digests.shared_column(name_of_shared, np.int32)]
+        columns.append(digests.file_numbers())
         # Rows of one op mostly follow one another: what is unique is found among the first of each.
-        key = one_file.reshape(-1) * (len(codes) + 1) + name
-        _, first, op = np.unique(key, return_index=True, return_inverse=True)
+        heads = np.flatnonzero(_changes(columns)).astype(np.int32)
+        lengths = np.diff(np.append(heads, len(numbers)))
+        place, name, file = (column[heads] for column in columns)
+        in_order = np.lexsort((file, name, place))
+        changes = _changes([column[in_order] for column in (place, name, file)])
+        first, op = in_order[changes], np.empty(len(heads), np.int32)
+        op[in_order] = np.cumsum(changes) - 1
         place_rank = np.zeros(len(digests.places), np.int64)
         seen, first_at = np.unique(place, return_index=True)
         place_rank[seen] = np.argsort(np.argsort(first_at))
         order = np.lexsort((first, place_rank[place[first]]))
-        rank = np.empty(len(order), np.int64)
+        rank = np.empty(len(order), np.int32)
         rank[order] = np.arange(len(order))
         self._places = [digests.places[code] for code in seen[np.argsort(first_at)].tolist()]
-        self.op_of_row = rank[op.reshape(-1)]
-        self.first_row = first[order]
-        self.place_of, self.name_of = place[self.first_row], name[self.first_row]
+        self.op_of_row = np.repeat(rank[op], lengths)
+        self.first_row = heads[first[order]]
+        self.place_of = place[first[order]].astype(np.int32)
+        self.name_of = name[first[order]]
         types: Dict[str, int] = {}
         of_shared = [types.setdefault(part.op_type, len(types)) for part in shared]
         self.types = list(types)
-        self.type_of = digests.shared_column(of_shared, np.int64, self.first_row)
+        self.type_of = digests.shared_column(of_shared, np.int32, self.first_row)
         misses = digests.shared_column([part.marks & OUTPUT_MISSING for part in shared], np.int64)
         self._misses = np.zeros(len(order), bool)
         self._misses[self.op_of_row[misses != 0]] = True
@@ -340,54 +360,52 @@ class ObservedOps:
         if self._tensors is None:
             shared, column = self.digests.shared, self.digests.shared_column
             kind = column([_KINDS.get(part.observed[0], -1) for part in shared], np.int8)
-            number = column([part.observed[1] for part in shared], np.int64)
-            rows = np.flatnonzero((kind >= 0) & (number >= 0))
+            number = column(*narrow([part.observed[1] for part in shared]))
+            rows = np.flatnonzero((kind >= 0) & (number >= 0)).astype(np.int32)
             kind, number, op = kind[rows], number[rows], self.op_of_row[rows]
             order = np.lexsort((rows, number, kind, op))
-            same = np.ones(max(len(order) - 1, 0), bool)
-            for values in (op, kind, number):
-                same &= np.diff(values[order]) == 0
-            order = order[~np.append(same, False)] if len(order) else order
-            rows = rows[order]
-            self._tensors = Tensors(rows, op[order], kind[order], number[order])
+            # The last of each: where another one begins behind it.
+            last = _changes([column[order] for column in (op, kind, number)])
+            order = order[np.append(last[1:], True)] if len(order) else order
+            self._tensors = Tensors(rows[order], op[order], kind[order], number[order])
         return self._tensors
 
     def tensor_rows(self, ops: Array, kind: int, numbers: Array) -> Array:
-        """Return the rows of tensors of some ops, int64, [n]; -1 where there is none."""
+        """Return the rows of tensors of some ops, int32, [n]; -1 where there is none."""
         tensors = self.tensors
         if not len(tensors.row):
-            return np.full(len(ops), -1, np.int64)
+            return np.full(len(ops), -1, np.int32)
         size = max(int(tensors.number.max()), int(numbers.max(initial=0))) + 1
-        keys = (tensors.op * 2 + tensors.kind) * size + tensors.number
-        wanted = (ops * 2 + kind) * size + numbers
+        keys = (tensors.op.astype(np.int64) * 2 + tensors.kind) * size + tensors.number
+        wanted = (ops.astype(np.int64) * 2 + kind) * size + numbers
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where((keys[at] == wanted) & (ops >= 0), tensors.row[at], -1)
 
     @property
     def ranks(self) -> Array:
-        """Where each operator stands in the order of execution, int64, [n]."""
+        """Where each operator stands in the order of execution, int32, [n]."""
         if self._ranks is None:
-            by_row = np.empty(len(self.digests.numbers), np.int64)
+            by_row = np.empty(len(self.digests.numbers), np.int32)
             by_row[self.first_row] = np.arange(len(self))
-            self._ranks = np.empty(len(self), np.int64)
+            self._ranks = np.empty(len(self), np.int32)
             order = by_row[self.digests.by_execution(self.first_row)]
             self._ranks[order] = np.arange(len(self))
         return self._ranks
 
     def last_executions(self, places: Array, names: Array) -> Array:
-        """Return the last execution of operators at places (by their numbers; -1: none), int64,
+        """Return the last execution of operators at places (by their numbers; -1: none), int32,
         [n]; -1 where there is none.
         """
         count = len(self.names) + 1
         if self._newest is None:
-            key = self.place_of * count + self.name_of
+            key = self.place_of.astype(np.int64) * count + self.name_of
             order = np.lexsort((self.ranks, key))
             last = np.append(np.diff(key[order]) != 0, True) if len(order) else np.zeros(0, bool)
-            self._newest = key[order[last]], order[last]
+            self._newest = key[order[last]], order[last].astype(np.int32)
         keys, ops = self._newest
         if not len(keys):
-            return np.full(len(names), -1, np.int64)
-        wanted = places * count + names
+            return np.full(len(names), -1, np.int32)
+        wanted = places.astype(np.int64) * count + names
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where((keys[at] == wanted) & (names >= 0), ops[at], -1)
 
@@ -496,7 +514,8 @@ class ObservedOps:
         """Return a number for each of some operators, [n], the same for those that are executions
         of one at a place.
         """
-        number: Array = self.place_of[ops] * (len(self.names) + 1) + self.name_of[ops]
+        number: Array = self.place_of[ops].astype(np.int64) * (len(self.names) + 1)
+        number += self.name_of[ops]
         return number
 
     def uncompared(self) -> Array:

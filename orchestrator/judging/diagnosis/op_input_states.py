@@ -16,7 +16,7 @@ from ...model.never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from ...model.op_groups import FOLLOWING_TYPES
 from ...model.op_node import OpNode
 from ...recomputing.formulas_by_type import only_moves
-from .observed_ops import INPUT, OUTPUT, ObservedOp, ObservedOps
+from .observed_ops import INPUT, OUTPUT, ObservedOp, ObservedOps, narrow
 from .row_digest import COMPARED, Observation
 
 GOOD = "good"
@@ -173,14 +173,15 @@ class Inputs:
             ops, digests = self._observed_ops, self._observed_ops.digests
             models: Dict[Optional[str], int] = {}
             model = [models.setdefault(place.model, len(models)) for place in digests.places]
-            key = ops.type_of * (len(models) + 1) + np.array(model, np.int64)[ops.place_of]
+            key = ops.type_of.astype(np.int64) * (len(models) + 1)
+            key += np.array(model, np.int64)[ops.place_of]
             key = key * (len(ops.names) + 1) + ops.name_of
             _, firsts, same = np.unique(key, return_index=True, return_inverse=True)
             known = [
                 self._model_op(ops.place(at).model, ops.names[ops.name_of[at]], ops.type(at))
                 for at in firsts.tolist()
             ]
-            self._model_ops = known, same.reshape(-1)
+            self._model_ops = known, same.reshape(-1).astype(np.int32)
         return self._model_ops
 
     def in_columns(self) -> FedInputs:
@@ -193,11 +194,11 @@ class Inputs:
             empty = np.zeros(0, np.int64)
             return FedInputs(empty, empty, empty, np.zeros(1, np.int64))
         of_op = counts[number]
-        op = np.repeat(np.arange(len(ops)), of_op)
+        op = np.repeat(np.arange(len(ops), dtype=np.int32), of_op)
         starts = np.cumsum(of_op) - of_op
         feed = np.repeat((np.cumsum(counts) - counts)[number] - starts, of_op) + np.arange(len(op))
         index, source, output = (
-            np.array(values, np.int64)[feed]
+            np.array(*narrow(values))[feed]
             for values in (
                 [one.number for one in feeds],
                 [ops.name_code(one.source) for one in feeds],
@@ -211,7 +212,7 @@ class Inputs:
         own = np.flatnonzero((tensors.kind == INPUT) & unknown[tensors.op])
         op = np.concatenate([op, tensors.op[own]])
         index = np.concatenate([index, tensors.number[own]])
-        rest = np.zeros(len(own), np.int64)
+        rest = np.zeros(len(own), np.int8)
         source, output = np.concatenate([source, rest - 1]), np.concatenate([output, rest])
         fixed = np.concatenate([fixed, rest != 0])
         order = np.argsort(op, kind="stable")
@@ -226,8 +227,10 @@ class Inputs:
         row = np.where(as_read, row, made)
         left = as_read | ~fixed
         op, row = op[left], row[left]
-        state = np.where(row < 0, UNKNOWN_STATE, np.where(ops.bad[row], BAD_STATE, GOOD_STATE))
-        begins = np.searchsorted(op, np.arange(len(ops) + 1))
+        state = np.full(len(row), GOOD_STATE, np.int8)
+        state[ops.bad[row]] = BAD_STATE
+        state[row < 0] = UNKNOWN_STATE
+        begins = np.searchsorted(op, np.arange(len(ops) + 1)).astype(np.int32)
         return FedInputs(op, row, state, begins)
 
     def _in_place(self, op: Array, row: Array) -> Array:

@@ -143,7 +143,7 @@ class DistanceTable:
         keys = (first * count + shared) * 2 + whole[self.row]
         _, at, same = np.unique(keys, return_index=True, return_inverse=True)
         codes: Dict[OutputKind, int] = {}
-        of_key = np.zeros(len(at), np.int64)
+        of_key = np.zeros(len(at), np.int32)
         # Numbered as they come.
         for key in np.argsort(at).tolist():
             number = int(at[key])
@@ -163,7 +163,7 @@ class DistanceTable:
         compared = sums[fed.begins[1:]] - sums[fed.begins[:-1]]
         self.inputs_known = ((counts > 0) & (compared == counts))[self.op]
         of_output = counts[self.op]
-        feeds = np.repeat(np.arange(len(self.op)), of_output)
+        feeds = np.repeat(np.arange(len(self.op), dtype=np.int32), of_output)
         starts = np.cumsum(of_output) - of_output
         at = np.repeat(fed.begins[:-1][self.op] - starts, of_output) + np.arange(len(feeds))
         rows = fed.row[at]
@@ -188,7 +188,7 @@ class DistanceTable:
         known, number = self._inputs.model_ops()
         if not any(model_op.node is not None for model_op in known) or not len(self.op):
             return np.zeros(len(self.op), bool)
-        keys = number[self.op] * (int(self.number.max()) + 1) + self.number
+        keys = number[self.op].astype(np.int64) * (int(self.number.max()) + 1) + self.number
         _, at, same = np.unique(keys, return_index=True, return_inverse=True)
         final = [
             self._inputs.is_final(int(self.op[one]), int(self.number[one])) for one in at.tolist()
