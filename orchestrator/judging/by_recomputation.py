@@ -70,6 +70,8 @@ class RecomputationVerdict(NamedTuple):
         that it is wrong; else 0.
     code
         Of the reason; mostly empty.
+    by_model
+        As of :class:`goldwatch.recomputing.recomputed_output.Recomputed`.
     """
 
     state: str
@@ -79,6 +81,7 @@ class RecomputationVerdict(NamedTuple):
     assumed: bool = False
     factor: float = 0.0
     code: str = ""
+    by_model: bool = False
 
 
 def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, RecomputationVerdict]:
@@ -94,7 +97,9 @@ def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, Recomputat
         if output.tight is not None and output.kind not in (MOVE, DECISION):
             by_kind[output.kind, output.dtype].append(key)
     return {
-        key: _verdict(key, output, by_kind, computed)._replace(assumed=output.assumed)
+        key: _verdict(key, output, by_kind, computed)._replace(
+            assumed=output.assumed, by_model=output.by_model
+        )
         for key, output in computed.items()
     }
 
@@ -127,6 +132,9 @@ def _verdict(
 ) -> RecomputationVerdict:
     if output.tight is None:
         return RecomputationVerdict(UNKNOWN, reason=output.reason, code=output.code)
+    if output.by_model:
+        # It follows from what it read, and not from what the model says.
+        return RecomputationVerdict(WRONG, output.tight, math.inf)
     times = excess(output.tight, output.kind == MOVE)
     if times <= 1.0:
         off, granted = _factor_error(output.tight), _granted_factor(output)

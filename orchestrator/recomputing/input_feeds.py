@@ -38,12 +38,35 @@ class Feed(NamedTuple):
         between; None: unknown.
     assumed
         Whether golden data's network input is used because the device's input was not dumped.
+    other
+        What the om feeds the op with, where that is no original value, or another than the model
+        says; None where it is the model's.
     """
 
     tensor: Tensor
     desc: TensorDesc
     shape: Optional[Tuple[int, ...]] = None
     assumed: bool = False
+    other: Optional[OtherSource] = None
+
+
+class OtherSource(NamedTuple):
+    """An output of the device that feeds an op in place of the value that the model says.
+
+    Attributes
+    ----------
+    op, output
+        Of the device, before Cast and TransData.
+    value
+        The original's value that this is; None: of none.
+    number
+        Which input of the reading op it is.
+    """
+
+    op: OpNode
+    output: int
+    value: Optional[Value]
+    number: int
 
 
 class _Source(NamedTuple):
@@ -120,6 +143,9 @@ class Feeder:
             if source.number not in matched_numbers and source.value not in values
         ]
         unmatched_inputs = [number for number in range(len(inputs)) if number not in matched]
+        if not unmatched_sources and len(sources) == len(inputs):
+            # It reads one value twice, where the model says two.
+            unmatched_sources = [one for one in sources if one.number not in matched_numbers]
         feeds: List[Feed] = []
         for number, entry in enumerate(inputs):
             shape = self._shape_alone(entry)
@@ -275,12 +301,28 @@ class Feeder:
         if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(entry)
         own_feed, is_as_read = self._recorded_input(op, source)
+        other = OtherSource(source.root, source.root_output, source.value, source.number)
         if own_feed is not None and is_as_read:
-            return own_feed
+            return own_feed._replace(other=other)
         # An op that the compiler inserted (AIPP) does not make another original's value.
         if source.root.type in INPUT_TYPES or not source.root.originals:
-            return self._feed(op, source, entry)
+            return self._feed(op, source, entry)._replace(other=other)
         return self._held(entry)
+
+    def of_model(self, entry: CutInput) -> Tuple[Optional[Feed], bool]:
+        """Return what holds the value that the model says an op reads, and whether that is the
+        device's output of it, not golden data's.
+        """
+        try:
+            return self._held(entry), True
+        except NotComputable:
+            golden = self._network_input(entry.producer, entry.output_index)
+            return None if golden is None else Feed(golden, TensorDesc()), False
+
+    def golden_of(self, value: Value) -> Optional[Feed]:
+        """Return golden data of an original value."""
+        golden = self._network_input(*value)
+        return None if golden is None else Feed(golden, TensorDesc())
 
     def _held(self, entry: CutInput) -> Feed:
         """Return the recorded output of whichever op holds a value."""

@@ -47,6 +47,8 @@ class Recomputed:
         The network's input was not dumped: golden data's was taken for it.
     reason, code
         Why it could not be computed, and the reason's code; empty where it was.
+    by_model
+        It was computed of the inputs that the model says, since the om feeds the op with others.
     """
 
     op: str
@@ -59,6 +61,7 @@ class Recomputed:
     reason: str = ""
     code: str = ""
     assumed: bool = False
+    by_model: bool = False
 
 
 class ComputedPair(NamedTuple):

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from itertools import chain
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -41,6 +43,7 @@ from .partwise_comparison import (
     reshaped_output,
 )
 from .piece import EXACT, Piece, rounded
+from .read_instead import ReadInstead, makes_another, read_instead
 from .recomputed_output import (
     DECISION,
     MOVE,
@@ -62,7 +65,7 @@ from .submodel.caffe_original import CaffeOriginal
 from .submodel.caffemodel_check import find_weights
 from .submodel.cut_definition import CutInput
 from .submodel.onnx_original import OnnxOriginal
-from .variant_search import VariantSearch, is_another_curve, search_variants
+from .variant_search import Instead, VariantSearch, is_another_curve, search_variants
 from .variant_trials import Output as SearchedOutput
 
 Array = Any
@@ -144,6 +147,9 @@ class Recomputer:
             for op in graph.ops
             if op.type in FOLLOWING_TYPES and op.name not in self._planned
         }
+        # Of ops that read other tensors than the model says.
+        self._read: Dict[str, List[ReadInstead]] = {}
+        self._settled: Set[str] = set()
         self._shapes = {**original.model.value_shapes(), **(shapes or {})}
 
     @property
@@ -199,13 +205,49 @@ class Recomputer:
             return self._copied(self._copies[name])
         planned = self._planned[name]
         try:
-            return self._recomputed(planned)
+            outputs = self._recomputed(planned)
+            return outputs if name in self._settled else self._settled_by(planned, outputs)
         except CannotCompute as error:
             return self._refused(planned, str(error), error.code)
         except GoldwatchError as error:
             return self._refused(planned, error.message)
         except MemoryError:
             return self._refused(planned, "there is not enough memory")
+
+    def _settled_by(self, planned: PlannedOp, outputs: List[Recomputed]) -> List[Recomputed]:
+        """Return the outputs of an op that is right of the inputs that the om feeds it with, beside
+        what is computed of those that the model says, and take these from now on; the outputs as
+        they are where both are the same, or make the same.
+        """
+        self._settled.add(planned.op.name)
+        try:
+            read = read_instead(
+                planned,
+                self._plan.feeder,
+                self._original,
+                self._shapes,
+                partial(self._held, planned),
+            )
+            if not read:
+                return outputs
+            feeds = list(planned.feeds)
+            for number, one in read.items():
+                feeds[number] = one.feed
+            of_model = replace(planned, feeds=tuple(feeds))
+            computed = self._recomputed(of_model)
+        except (CannotCompute, GoldwatchError, MemoryError):
+            return outputs
+        if not makes_another(outputs, computed):
+            return outputs
+        self._planned[planned.op.name] = of_model
+        self._read[planned.op.name] = list(read.values())
+        return [replace(one, by_model=True) for one in computed]
+
+    def _with_inputs_of_model(self, name: str) -> Optional[PlannedOp]:
+        """Return an op with the inputs by which :meth:`recompute` judges it."""
+        if name in self._planned and name not in self._settled:
+            self.recompute(name)
+        return self._planned.get(name)
 
     def values(self, name: str) -> Dict[int, Array]:
         """Return what is computed for each output of an op, by number, rounded to the device's
@@ -231,9 +273,9 @@ class Recomputer:
 
         None where it cannot be computed, or only in parts: then it would not fit into memory.
         """
-        if name not in self._planned:
+        planned = self._with_inputs_of_model(name)
+        if planned is None:
             return self._copied_pair(name)
-        planned = self._planned[name]
         try:
             output = next(
                 (output for output, number in self._outputs(planned) if number == index), None
@@ -270,9 +312,12 @@ class Recomputer:
         elsewhere
             Yields what the op made in other steps, by name.
         """
-        planned = self._planned.get(name)
+        planned = self._with_inputs_of_model(name)
         if planned is None:
             return None
+        if name in self._read:
+            first = self._read[name][0]
+            return VariantSearch([], [], instead=Instead("other-tensor", *first[1:]))
         try:
             outputs = self._outputs(planned)
             if index not in (number for _, number in outputs):

@@ -249,6 +249,11 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             "otherwise"
         )
         return again + ", so the error may be its own, or that of other data given to the device."
+    if estimate is not None and estimate.computed is not None and estimate.computed.by_model:
+        return _Own(
+            "; it is right on what it read, and that is not what the original model says it reads: "
+            "the error is that of the om, of what feeds this operator."
+        )
     if estimate is not None and estimate.computed is not None:
         return _Own(
             "; computed again from the device's own inputs it comes out otherwise, so the error "

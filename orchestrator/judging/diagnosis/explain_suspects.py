@@ -187,7 +187,14 @@ def _by_computing(
 ) -> Tuple[Explanation, ...]:
     """Return what explains the error of an output that was computed again."""
     beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
-    explanations = [] if beside is None else explanations_by_computing(estimate, beside, search)
+    explanations = (
+        explanations_by_computing(estimate, beside, search)
+        if beside is not None
+        # What the model says it reads may be deleted by now.
+        else []
+        if search is None
+        else by_variants(search, estimate.op.name)
+    )
     stale = _stale(estimate, inputs, reader)
     if stale:
         explanations = [entry for entry in explanations if entry.kind != "unexplained"]

@@ -253,6 +253,8 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
     error = verdict.own_error
     if error is None:
         return verdict.reason
+    if verdict.by_model:
+        return "it is right on what it read, which is not what the original model says it reads"
     whose = (
         "the golden input (the device's was not dumped)"
         if verdict.assumed
