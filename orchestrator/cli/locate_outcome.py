@@ -23,7 +23,6 @@ from ..device.locate.network_outputs import first_decision, outputs_words, passi
 from ..device.locate.search import PAGE, RUN, CaseResult, Search, worst_exit_code
 from ..device.locate.shape_combinations import shapes_text
 from ..judging.by_other_rows import REMARKS
-from ..judging.diagnosis.first_divergence import FirstDivergence
 from ..judging.diagnosis.op_input_states import UNKNOWN
 from ..metrics.class_and_box_agreement import USUAL
 from ..metrics.row import BY_ROUNDING, FAIL, NOT_COMPARED, PASS, Row
@@ -46,10 +45,6 @@ _OF_PRECISION = frozenset(["overflow", "flush-to-zero", "rounding"])
 _COMPARE_INPUTS = (
     "compare what the device read with what golden data were made of: the om's inputs and "
     "preprocessing (AIPP), and whether the om holds the whole model or a part of it"
-)
-_COMPARE_INSERTED = (
-    "find out why the om has %s behind %s and the original model does not: convert MODEL anew, and "
-    "without what optimises or edits it before (a simplifier, a fusion switch)"
 )
 _CURE = (
     "it chooses the operators to compute in float32; this command with --cure --force chooses, "
@@ -350,23 +345,6 @@ def _case_line(result: CaseResult) -> str:
     return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, outputs, culprits)
 
 
-def _put_unknown(first: FirstDivergence, cleared: str) -> None:
-    """Print that no operator is wrong, where not all inputs of the first divergence were compared,
-    and what to do.
-    """
-    why = "those of %s, the first outside its limits, were not all compared: whose error it is is "
-    why, after = why % cleared + "not known", _COMPARE_INPUTS
-    if first.inserted is not None:
-        op = first.inserted
-        why = "but the original model does not have %s (%s), whose output %s reads"
-        why %= op.name, op.type, cleared
-        after = _COMPARE_INSERTED % (op.name, op.before)
-    put_wrapped(
-        "no operator is wrong by itself: each is right on the device's own inputs; %s" % why
-    )
-    put_wrapped("  next: %s" % after, "    ")
-
-
 def _print_end(outcome: Outcome, cured: bool) -> None:
     """Print the verdict of the whole search, with its cause and what to do.
 
@@ -378,7 +356,12 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
         if result.cleared is not None:
             first = None if result.run is None else result.run.summary.first
             if first is not None and first.inputs == UNKNOWN:
-                _put_unknown(first, str(result.cleared))
+                put_wrapped(
+                    "no operator is wrong by itself: each is right on the device's own inputs; "
+                    "those of %s, the first outside its limits, were not all compared: whose error "
+                    "it is is not known" % result.cleared
+                )
+                put_wrapped("  next: %s" % _COMPARE_INPUTS, "    ")
                 break
             if result.run is not None and not result.run.summary.inherited:
                 # The run's sentence says what is known of the first divergence.

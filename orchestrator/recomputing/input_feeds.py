@@ -59,14 +59,11 @@ class OtherSource(NamedTuple):
         Of the device, before Cast and TransData.
     value
         The original's value that this is; None: of none.
-    number
-        Which input of the reading op it is.
     """
 
     op: OpNode
     output: int
     value: Optional[Value]
-    number: int
 
 
 class _Source(NamedTuple):
@@ -301,7 +298,7 @@ class Feeder:
         if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(entry)
         own_feed, is_as_read = self._recorded_input(op, source)
-        other = OtherSource(source.root, source.root_output, source.value, source.number)
+        other = OtherSource(source.root, source.root_output, source.value)
         if own_feed is not None and is_as_read:
             return own_feed._replace(other=other)
         # An op that the compiler inserted (AIPP) does not make another original's value.

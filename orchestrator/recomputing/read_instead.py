@@ -170,10 +170,12 @@ def _distance(x: Array, y: Array) -> float:
     return off / size if size else (np.inf if off else 0.0)
 
 
-def _reader(entry: CutInput, planned: PlannedOp, original: Original) -> Tuple[str, str]:
-    """Return the node of the original that reads a value, as its type and name."""
-    name = entry.readers[0][0] if entry.readers else planned.op.originals[0]
-    return _kind(name, original) or planned.op.type, name
+def _reader(entry: CutInput, planned: PlannedOp, original: Original) -> Tuple[str, str, int]:
+    """Return the node of the original that reads a value, as its type and name, and as which
+    input.
+    """
+    name, number = entry.readers[0] if entry.readers else (planned.op.originals[0], 0)
+    return _kind(name, original) or planned.op.type, name, number
 
 
 def _kind(node: str, original: Original) -> str:
@@ -185,7 +187,7 @@ def _kind(node: str, original: Original) -> str:
 def _other_tensor(
     planned: PlannedOp, entry: CutInput, other: OtherSource, off: float, original: Original
 ) -> Tuple[str, str]:
-    kind, reader = _reader(entry, planned, original)
+    kind, reader, number = _reader(entry, planned, original)
     made_by = _kind(entry.producer, original)
     read = "output %d of %s (%s%s)" % (
         other.output,
@@ -202,7 +204,7 @@ def _other_tensor(
     sentence = "the device computed %s with %s as its input %d; the model says %s%s" % (
         kind,
         read,
-        other.number,
+        number,
         says,
         apart,
     )
@@ -216,7 +218,7 @@ def _other_tensor(
 def _other_shape(
     planned: PlannedOp, entry: CutInput, shape: Shape, model_shape: Shape, original: Original
 ) -> Tuple[str, str]:
-    kind, _ = _reader(entry, planned, original)
+    kind, _, _ = _reader(entry, planned, original)
     made_by = "%s %s" % (_kind(entry.producer, original), entry.producer)
     sentence = (
         "the device computed %s of an input in the shape %s; the model says %s, as %s makes it"

@@ -136,22 +136,3 @@ class OpFunction(NamedTuple):
     inputs: List[Tuple[Tuple[int, int], str, int]]
     outputs: List[Tuple[Tuple[int, int], int]]
     compute: Callable[[Mapping[Tuple[int, int], Array], bool], Dict[Tuple[int, int], Array]]
-
-
-class InsertedOp(NamedTuple):
-    """An operator that the original model does not have.
-
-    Attributes
-    ----------
-    name, type
-        The operator.
-    before
-        The operator whose output it reads.
-    order
-        Its output is its input with its axes in this order; None: it is not, or that is not known.
-    """
-
-    name: str
-    type: str
-    before: str
-    order: Optional[Tuple[int, ...]] = None

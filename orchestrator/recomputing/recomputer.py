@@ -28,7 +28,6 @@ from ..tensors.type_precision import ROUNDING, rounding_of
 from .attributes_and_constants import attributes_and_constants
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, NetworkInput, original_values
-from .inserted_ops import inserted_before
 from .original_cuts import Original
 from .original_nodes import CaffeNodes, Nodes, OnnxNodes, TfNodes
 from .other_constants import SOLVED
@@ -52,7 +51,6 @@ from .recomputed_output import (
     VECTOR,
     ComputedPair,
     ErrorTransfer,
-    InsertedOp,
     NotComputable,
     OpFunction,
     OutputBesideGolden,
@@ -399,10 +397,6 @@ class Recomputer:
             )
         except (CannotCompute, GoldwatchError, MemoryError, KeyError):
             return None
-
-    def inserted_before(self, name: str) -> Optional[InsertedOp]:
-        """Return what the original model does not have before an op; None where nothing is."""
-        return inserted_before(name, self._graph, self._original, self._plan.recorded)
 
     def output(self, name: str, index: int) -> Optional[Array]:
         """Return an output as the device recorded it; None where it is not there, or cannot be

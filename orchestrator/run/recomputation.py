@@ -56,7 +56,6 @@ from ..recomputing.find_original import OriginalModelFile, find_original_model
 from ..recomputing.recomputed_output import (
     ComputedPair,
     ErrorTransfer,
-    InsertedOp,
     NotComputable,
     OpFunction,
     OutputBesideGolden,
@@ -364,13 +363,6 @@ class Recomputation:
             )
         )
 
-    def inserted_before(self, place: Place, op: str) -> Optional[InsertedOp]:
-        """Return what the original model does not have before an op; None where nothing is known to
-        be.
-        """
-        recomputer = self._recomputer(place) if self._how != NONE else None
-        return None if recomputer is None else recomputer.inserted_before(op)
-
     def _elsewhere(self, place: Place, op: str, number: int) -> Iterator[Tuple[str, Array]]:
         """Yield an output at the nearest other places, those of the same device and model first."""
 
@@ -521,6 +513,9 @@ class Recomputation:
                     if recomputer is not None and not recomputer.knows(op.name)
                     else None
                 )
+                if why is not None and not results:
+                    # Nothing tells of it otherwise: it is said to be left out.
+                    results = [Recomputed(op.name, op.type, number) for number in op.outputs]
                 results = [
                     one
                     if why is None or one.tight is not None

@@ -26,7 +26,7 @@ from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
 from ..metrics.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..recomputing.attributes_and_constants import AttributesAndConstants
-from ..recomputing.recomputed_output import ComputedPair, InsertedOp, Recomputed
+from ..recomputing.recomputed_output import ComputedPair, Recomputed
 from .engine import Engine
 from .recomputation import Recomputation
 from .target_file import TargetFile
@@ -107,14 +107,6 @@ class RunReader(TensorReader):
         if self._recomputation is None:
             return None
         return self._recomputation.search_variants(op.place, op.name, output.number)
-
-    def inserted_before(self, op: ObservedOp) -> Optional[InsertedOp]:
-        """Return what the original model does not have before an operator; as
-        :meth:`TensorReader.inserted_before`.
-        """
-        if self._recomputation is None:
-            return None
-        return self._recomputation.inserted_before(op.place, op.name)
 
     def golden_variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
         """Return by what a golden output may have been made; as

@@ -1347,6 +1347,36 @@ def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
 
 
+def test_an_operator_that_reads_one_value_twice_in_place_of_two_is_named(net):
+    """The om's json and the dump say what it reads, golden data of each are there."""
+
+    def graph(first):
+        nodes = [
+            node("Tanh", ["x"], ["t"], name="first"),
+            node("Neg", ["x"], ["s"], name="second"),
+            node("Mul", ["t", "s"], ["v"], name="both"),
+            node("Add", [first, "s"], ["u"], name="op"),
+            node("Add", ["u", "v"], ["y"], name="last"),
+        ]
+        return build.model(nodes, [build.value("x", SHAPE)], [build.value("y", SHAPE)])
+
+    feeds = {"x": float16_values(SHAPE)}
+    net.prepare(graph("t"), feeds)
+    build.save(pathlib.Path(net.path("b.onnx")), graph("s"))
+    made = on_device(net.path("b.onnx"), feeds)
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), made.dumps())
+    write_model(made, net.path("net.json"), "atc --model=m.onnx --framework=5")
+    code, result, said = net.compare("--original", "m.onnx")
+    suspect = only_suspect(result["summary"])
+    assert code == 1 and suspect["op"] == "op"
+    (told,) = suspect["explanations"]
+    assert told["kind"] == "other-tensor"
+    assert "with output 0 of second (Neg) as its input 0" in told["sentence"]
+    assert "the model says output 0 of first (Tanh)" in told["sentence"]
+    assert "is right on what it read" in suspect["evidence"] and "inherited" not in said
+
+
 @pytest.mark.parametrize("ulps", [0, 12, 40])
 def test_a_function_of_float32_is_off_by_some_units_in_the_last_place(ulps):
     """As tanh of onnxruntime's RNN is at the clip: no error of inputs reaches it there."""

@@ -29,10 +29,6 @@ _MASKED_BEYOND = (
     "operator that makes it and this one in float32, both (goldwatch cure), or export the model "
     "with a mask that the type holds (-10000, say)."
 )
-_INSERTED = (
-    "; computed again from the device's own inputs it is right; between %s and it the om has %s, "
-    "which the original model does not have%s: what it reads is compared with nothing."
-)
 _IN_TRAINING = (
     "; the original model has it in training mode (the statistics of the batch, a random mask), "
     "and an om computes with the stored statistics and without a mask: its golden data say nothing "
@@ -288,15 +284,6 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
 
 def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
     """Return the end of the sentence about an operator that is right on the device's own inputs."""
-    if first.inserted is not None and not estimate.known:
-        return _INSERTED % (
-            first.inserted.before,
-            "%s (%s)" % (first.inserted.name, first.inserted.type),
-            ""
-            if first.inserted.order is None
-            else " and which writes its input with its axes in the order %s"
-            % list(first.inserted.order),
-        )
     if first.inputs != GOOD and not estimate.known:
         return (
             "; computed again from the device's own inputs it is right, and not all of these "

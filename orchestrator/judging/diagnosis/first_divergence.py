@@ -9,7 +9,6 @@ from ...base.wording import percent
 from ...dumps.place import NOWHERE, Place
 from ...metrics.row import FAIL, Row
 from ...model.graphs_of_run import AnyGraph
-from ...recomputing.recomputed_output import InsertedOp
 from ..limits import Limit, Limits
 from ..row_judge import judge_row
 from .observed_ops import ObservedOp, ObservedOps
@@ -117,9 +116,6 @@ class FirstDivergence:
     wrong_before
         An operator before it that nothing is compared with, and that is wrong by computing again,
         where it is right itself.
-    inserted
-        The operator that makes an input of it which was not compared, where it is right itself and
-        the original model does not have that operator.
     masked
         Which rows of its input a mask excludes throughout, where that makes golden data undefined.
     """
@@ -141,7 +137,6 @@ class FirstDivergence:
     too_strict: Optional[TooStrict] = None
     not_computed: str = ""
     in_training: bool = False
-    inserted: Optional[InsertedOp] = None
     masked: str = ""
     wrong_before: str = ""
 

@@ -33,7 +33,7 @@ from .culprit_sentence import golden_is_undefined
 from .device_specific_suspects import DevicesApart
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
-from .op_input_states import UNKNOWN, Inputs, InputState
+from .op_input_states import Inputs, InputState
 from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator
 from .own_error.recomputed_estimates import (
@@ -251,9 +251,6 @@ class ModelVerdict:
                     self.first = replace(
                         self.first,
                         wrong_before=next((op.name for op in wrong if op.name in before), ""),
-                        inserted=reader.inserted_before(self.first_estimate.op)
-                        if self.first.inputs == UNKNOWN
-                        else None,
                     )
                 golden_alone = golden_is_undefined(self.first, self.first_estimate)
                 if golden_alone or self.first_estimate.left_range:

@@ -13,7 +13,7 @@ from ...dumps.place import Place
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair
 from ...recomputing.formulas_by_type import is_known_type
 from ...recomputing.formulas_fitted_to_golden import output_by_golden, recomputed_by_golden
-from ...recomputing.recomputed_output import DECISION, ComputedPair, InsertedOp, Recomputed
+from ...recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
 from ..by_recomputation import RecomputationVerdict, excess, judge_recomputed
 from .observed_ops import ObservedOp, SomeOps
 from .op_input_states import Inputs, InputState
@@ -219,12 +219,6 @@ class TensorReader:
     def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
         """Return what the device may have computed in place of an output that is wrong; None where
         that cannot be computed.
-        """
-        return None
-
-    def inserted_before(self, op: ObservedOp) -> Optional[InsertedOp]:
-        """Return the operator before another one that the original model does not have; None where
-        none is known.
         """
         return None
 
