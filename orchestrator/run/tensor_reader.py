@@ -201,10 +201,7 @@ class RunReader(TensorReader):
         graph = self._engine.graphs.of(place.model)
         compiled_from = "" if graph is None else graph.compiled_from
         made_of = compiled_from and model_file_name(self._engine.goldens.folder_of(place))
-        # net_sim.onnx is one of net.onnx.
-        if not made_of or made_of in compiled_from or compiled_from in made_of:
-            return None
-        return made_of, compiled_from
+        return (made_of, compiled_from) if made_of and made_of != compiled_from else None
 
     def stale(self, op: ObservedOp) -> str:
         """Compare the dump file's time with the model file's, and with its time folder's."""
