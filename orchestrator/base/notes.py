@@ -292,7 +292,8 @@ NOTES: Dict[str, Said] = {
         "most tensors of two dumps differ in layout or lack a counterpart",
         "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "
         "counterpart of that name; the models of both tell which belong together",
-        "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's",
+        "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's, or dump "
+        "both with inputs, by which operators of other names are paired",
         warns=True,
     ),
     "two-builds-exact": Said(

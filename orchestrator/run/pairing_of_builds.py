@@ -44,7 +44,7 @@ from ..metrics.row import (
 from ..model.row_plan import INPUT, OUTPUT
 from ..tensors.tensor import Tensor
 from .engine import Engine
-from .same_operators import Build, digest, same_operators
+from .same_operators import Build, by_order, digest, same_operators
 
 _MOST_TRIED = 8
 """With how many outputs of the other build one is compared where no name tells its counterpart."""
@@ -58,6 +58,10 @@ _BY_READING = (
     "name is farther from it"
 )
 _BY_INPUTS = "paired with %s of the other dump: the same operator, by its type and what feeds it"
+_BY_ORDER = (
+    "paired with %s of the other dump: both ran operators of the same types and shapes in the same "
+    "order"
+)
 _CALLED = "TARGET calls it %s"
 _AS_MADE = "as %s, which it holds"
 _FUSED = "the other build fused other operators, and has no such input"
@@ -229,11 +233,14 @@ def _same_operators(
             for row in stored
             if row.kind == OUTPUT and row.target_file and row.golden_file and not other_name(row)
         }
-        for rel, other in same_operators(left, right, by_name).items():
+        pairs, text = same_operators(left, right, by_name), _BY_INPUTS
+        if not pairs:
+            pairs, text = by_order(left, right), _BY_ORDER
+        for rel, other in pairs.items():
             for row in by_file[rel]:
                 for one in theirs[other]:
                     if one.info.index == row.tensor_index:
-                        now = _compared_as_same(engine, row, one.row, one.tensor)
+                        now = _compared_as_same(engine, row, one.row, one.tensor, text)
                         found += [] if now is None else [_Across(-1.0, now)]
     return found
 
@@ -251,7 +258,9 @@ def _build(root: str, files: Iterable[str], alone: Iterable[str]) -> Build:
     return Build(dumps, types, {rel for rel in alone if rel in dumps})
 
 
-def _compared_as_same(engine: Engine, row: Row, there: Row, tensor: str) -> Optional[Row]:
+def _compared_as_same(
+    engine: Engine, row: Row, there: Row, tensor: str, text: str = _BY_INPUTS
+) -> Optional[Row]:
     """Return a row of an operator of TARGET beside a tensor of the same operator in GOLDEN, of
     which ``there`` is a row; None where it cannot be compared.
     """
@@ -260,7 +269,7 @@ def _compared_as_same(engine: Engine, row: Row, there: Row, tensor: str) -> Opti
         target = dump.tensor(row.kind, row.tensor_index or 0)
     except (GoldwatchError, OSError):
         return None
-    now = _compared_across(engine, row, target, there, tensor, _BY_INPUTS)
+    now = _compared_across(engine, row, target, there, tensor, text)
     return now if now.verdict in (PASS, FAIL) else None
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from ..base.errors import GoldwatchError
+from ..base.naming import parse_dump_name
 from ..dumps.dump_file import DumpFile, TensorInfo
 from ..model.row_plan import INPUT, OUTPUT
 from ..tensors.tensor import WINDOW_BYTES
@@ -119,6 +121,51 @@ def same_operators(ours: Build, theirs: Build, named: Mapping[str, str]) -> Dict
                 by_form[op.form].remove(equal[0])
         if len(pairs) == before:
             return pairs
+
+
+def by_order(ours: Build, theirs: Build) -> Dict[str, str]:
+    """Return files of operators that one dump has alone, each with the one of the other dump that
+    ran in its place, where neither dump holds inputs: where both ran operators of the same types
+    and forms in the same order. Of one form, those that made the same are the same.
+    """
+    left, right = (
+        [
+            (rel, (build.types[rel], tuple((one.dtype, one.shape) for one in dump.outputs)))
+            for rel, dump in sorted(build.dumps.items(), key=_time)
+        ]
+        for build in (ours, theirs)
+    )
+    if [form for _, form in left] != [form for _, form in right] or any(
+        dump.inputs for build in (ours, theirs) for dump in build.dumps.values()
+    ):
+        return {}
+    # What has a counterpart of its name has to stand in the same place.
+    if any((a in ours.alone) != (b in theirs.alone) for (a, _), (b, _) in zip(left, right)):
+        return {}
+    pairs: Dict[str, str] = {}
+    for form in {form for rel, form in left if rel in ours.alone}:
+        mine, other = (
+            [(rel, _made(build, rel)) for rel, of in some if of == form and rel in build.alone]
+            for some, build in ((left, ours), (right, theirs))
+        )
+        for rel, made in mine:
+            same = next((one for one in other if one[1] == made), None)
+            if same is not None:
+                pairs[rel] = same[0]
+                other.remove(same)
+        rest = [rel for rel, _ in mine if rel not in pairs]
+        pairs.update(zip(rest, (rel for rel, _ in other)))
+    return pairs
+
+
+def _time(entry: Tuple[str, DumpFile]) -> int:
+    name = parse_dump_name(os.path.basename(entry[0]))
+    return 0 if name is None else name.timestamp_us
+
+
+def _made(build: Build, rel: str) -> Tuple[bytes, ...]:
+    dump = build.dumps[rel]
+    return tuple(digest(dump, OUTPUT, info) for info in dump.outputs)
 
 
 def _readers(build: Build) -> Dict[bytes, List[Tuple[str, int]]]:

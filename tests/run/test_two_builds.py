@@ -579,6 +579,39 @@ def test_operators_of_other_names_are_the_same_by_what_they_read(tmp_path, wrong
     assert (", 1 wrong" in text) == (wrong == "total"), text
 
 
+@pytest.mark.parametrize("kind", ["same", "wrong", "exchanged", "another"])
+def test_outputs_alone_of_other_names_are_paired_by_the_order_of_operators(tmp_path, kind):
+    """Dumps without inputs tell nothing of what feeds an operator."""
+    first, second, total = drawn(1), drawn(2), drawn(3)
+    tree(tmp_path / "old", [
+        ("first", "MatMulV2", [], first), ("second", "MatMulV2", [], second),
+        ("total", "Add", [], total), ("end", "Neg", [], -total),
+    ])  # fmt: skip
+    made = [("m_first", first), ("m_second", np.roll(second, 1, 0) if kind == "wrong" else second)]
+    made = made[::-1] if kind == "exchanged" else made
+    changed = total * np.float16(1.5 if kind in ("wrong", "another") else 1)
+    tree(tmp_path / "new", [
+        *((name, "MatMulV2", [], array) for name, array in made),
+        *([("m_more", "Relu", [], drawn(9))] if kind == "another" else []),
+        ("m_total", "Add", [], changed), ("m_end", "Neg", [], -changed),
+    ])  # fmt: skip
+    code, text = last_sentence(tmp_path)
+    rows = rows_of(tmp_path)
+    paired = {name: row["reason_codes"] for name, row in rows.items() if name.startswith("m_")}
+    if kind == "another":
+        assert code == 3 and not paired["m_total:output:0"].startswith("paired"), text
+        return
+    assert paired == {
+        "m_%s:output:0" % name: "paired_across=%s:output:0" % name
+        for name in ("first", "second", "total", "end")
+    }
+    assert code == (kind == "wrong") and "alone" not in text
+    assert ("m_second (MatMulV2) is the first operator outside" in text) == (kind == "wrong"), text
+    if kind == "wrong":
+        reason = rows["m_total:output:0"]["reason"]
+        assert "the same types and shapes in the same order" in reason
+
+
 def test_an_operator_that_one_build_fuses_is_not_the_same_as_without_what_is_fused(tmp_path):
     x, made = drawn(0), drawn(1)
     behind = np.maximum(made, 0)
