@@ -51,6 +51,7 @@ _COMPARE: Dict[str, Old] = {
     "--ignore_single_op_result": Old(False, "--rows none"), _OP: Old(), "-s": Old(new="--select"),
     "-max": Old(why="all elements are compared; --max-elements N takes a sample"),
     "-overflow_detection": Old(False, "--overflow"),
+    "--rank": Old(why="the folder of one rank, or of all, is the first argument"),
 }  # fmt: skip
 _CONVERT: Dict[str, Old] = {
     "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"),

@@ -37,6 +37,11 @@ from goldwatch.metrics.row import METRICS
             "compare my gold -o o",
         ),
         (
+            "compare -m torchair -tp ge -gp fx --rank 0 -o o",
+            "compare ge fx -o o; --rank 0: the folder of one rank, or of all, is the first "
+            "argument",
+        ),
+        (
             "compare -tp my -gp gold -cfr u.json -qfr q.json",
             "compare my gold --unfused-om u.json --quant-json q.json -o OUT",
         ),
@@ -278,7 +283,6 @@ def test_a_group_by_itself_prints_its_help_once(words, tmp_path):
 @pytest.mark.parametrize(
     "line, new",
     [
-        ("compare -m torchair -tp ge -gp fx --rank 0 -o o", "compare ge fx -o o; --rank 0"),
         ("compare -gp g -mp m --log-level info", "compare m g -o OUT; --log-level info"),
         ("convert -d my -out o --dump_version=2", "convert my -o o; --dump_version=2"),
     ],
