@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 3
 _STEPS_SHOWN = 8
+_NONE_FITS = " No operator with weights fits: golden data may be of another model."
 
 
 def mismatch_warnings(run: Run) -> List[Note]:
@@ -294,6 +295,7 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
     """
     if not summary.failed or run.reader is None:
         return summary
+    from ..judging.diagnosis.explanations import OTHER_WEIGHTS
     from ..judging.diagnosis.suspects import LOW
 
     found: Dict[Tuple[str, str], Note] = {}
@@ -311,14 +313,16 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
     )
     if not found:
         return summary
-    sentence = (
-        summary.sentence + " No operator with weights fits: golden data may be of another model."
+    told = any(
+        explanation.kind == OTHER_WEIGHTS
+        for suspect in suspects
+        for explanation in suspect.explanations
     )
     return replace(
         summary,
         suspects=suspects,
         warnings=(*summary.warnings, *found.values()),
-        sentence=sentence,
+        sentence=summary.sentence + ("" if told else _NONE_FITS),
     )
 
 
