@@ -138,6 +138,13 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
                 yield Variant("the order of its inputs", device, AS_IT_IS, node, exchanged)
     # Of one tensor alone, the output in another order is what its input in that order makes.
     several = sum(one is not None and one.array.size > 1 for one in inputs) > 1
+    yield from changed_inputs(node, inputs, several)
+
+
+def changed_inputs(node: Node, inputs: Inputs, ordered: bool = True) -> Iterator[Variant]:
+    """Yield any node with the values of one input changed: of another sign, doubled, or in another
+    order (``ordered``).
+    """
     for number, value in enumerate(inputs):
         if value is None or not 0 < value.array.size <= _MOST_TURNED:
             continue
@@ -146,7 +153,7 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
             *((words, change) for kinds, words, change in _VALUES if kind in kinds),
             *(_SIZES if number and kind == "f" else ()),
             *(_BEYOND if kind == "f" and np.any(np.abs(value.array) > _FLOAT16_MAX) else ()),
-            *(_turned(value.array) if value.array.size > 1 and several else ()),
+            *(_turned(value.array) if value.array.size > 1 and ordered else ()),
         ]
         for words, change in changes:
             if not number and words == "its first index along axis 0 for all":

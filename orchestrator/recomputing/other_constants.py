@@ -7,11 +7,23 @@ from __future__ import annotations
 import re
 from itertools import permutations
 from operator import itemgetter
-from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
 from ..operators import CannotCompute, Node, Value
+from ..operators.inputs_otherwise import changed_inputs
 from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
 from .piece import EXACT, Key, Piece, Siblings
 
@@ -24,6 +36,8 @@ _PARTS = (2, 3, 4)
 _FEWEST_WEIGHTS = 16
 """Numbers of a constant of which some are another model's; fewer may be a parameter of one
 operator, read otherwise. Chosen, no trial."""
+OF_DUMP = "of its own dump"
+"""How constants are told that the operator's dump holds."""
 SOLVED = "other than the model's"
 """How constants are told that are solved from the output."""
 MOST_SOLVED = 512
@@ -100,7 +114,7 @@ def dumped_otherwise(
         As of :meth:`Piece.other_constants`.
     """
     held = [
-        (number, node, place, value.array)
+        (number, node, place, value.array, inputs)
         for number, node, inputs, held_places in piece.held(base)
         for place, value in enumerate(inputs)
         if held_places[place] and value is not None and value.is_float
@@ -119,29 +133,35 @@ def dumped_otherwise(
             held.remove(same)
     found: List[Tuple[int, Node, Variant]] = []
     others = []
-    for number, node, place, own in held:
+    for number, node, place, own, inputs in held:
         for at, array in left:
             for given in _in_shape(array, own.shape):
                 with np.errstate(invalid="ignore"):
                     apart = np.abs(given - own) > 4.0 * unit * np.abs(own)
                 # Infinity is a number like others: that of a mask.
                 differ = int(np.count_nonzero(np.where(np.isinf(own), given != own, apart)))
-                words = "of its own dump (input %d; %s of %s values are not the model's%s)"
-                order = _in_parts(given, own, unit)
+                words = OF_DUMP + " (input %d; %s of %s values are not the model's%s)"
+                sibling = _sibling_with(given, siblings(node, place), unit)
+                order = _in_parts(given, own, unit) or _in_order(given, node, place, inputs, unit)
                 if own.size <= _SHOWN:
-                    order = ": %s for %s" % (text_of(given.ravel()), text_of(own.ravel()))
-                words %= at, format(differ, ","), format(own.size, ","), order
+                    shown = ": %s for %s" % (text_of(given.ravel()), text_of(own.ravel()))
+                    words %= at, format(differ, ","), format(own.size, ","), shown
+                elif sibling:
+                    words = OF_DUMP + " (input %d): those of its sibling %s, not the model's"
+                    words %= at, sibling
+                elif order:
+                    words = OF_DUMP + " (input %d): the model's %s" % (at, order)
+                else:
+                    words %= at, format(differ, ","), format(own.size, ","), ""
                 variant = _with_constant(node, place, given, words)
                 found.append((number, node, variant))
                 if own.size >= _FEWEST_WEIGHTS and differ > own.size // 2:
                     ordered = np.sort(given, axis=None), np.sort(own, axis=None)
                     # The same numbers in other places are the model's, exchanged; so are those of
                     # another node.
-                    if not _is_model(*ordered, unit) and not any(
-                        _is_model(array, other, unit) for _, other in siblings(node, place)
-                    ):
+                    if not _is_model(*ordered, unit) and not sibling:
                         others.append(variant)
-    found += _together(held, left)
+    found += _together([entry[:4] for entry in held], left, siblings, unit)
     weights = [
         [array for array in some if array.size >= _FEWEST_WEIGHTS]
         for some in ([entry[3] for entry in held], [array for _, array in left])
@@ -155,7 +175,10 @@ def dumped_otherwise(
 
 
 def _together(
-    held: Sequence[Tuple[int, Node, int, Array]], left: Sequence[Tuple[int, Array]]
+    held: Sequence[Tuple[int, Node, int, Array]],
+    left: Sequence[Tuple[int, Array]],
+    siblings: Siblings,
+    unit: float,
 ) -> Iterator[Tuple[int, Node, Variant]]:
     """Yield nodes with several constants as a dump holds them, in the order of its inputs."""
     for number in dict.fromkeys(number for number, _, _, _ in held):
@@ -181,14 +204,20 @@ def _together(
             changed = {place: Value(array) for place, _, array in taken}
             return [changed.get(place, value) for place, value in enumerate(given)]
 
-        words = "of its own dump (inputs %s), which are not the model's"
-        words %= " and ".join(str(at) for _, at, _ in taken)
+        words = OF_DUMP + " (inputs %s)" % " and ".join(str(at) for _, at, _ in taken)
+        owners = {_sibling_with(array, siblings(node, place), unit) for place, _, array in taken}
+        sibling = owners.pop() if len(owners) == 1 else ""
+        words += (
+            ": those of its sibling %s, not the model's" % sibling
+            if sibling
+            else (", which are not the model's")
+        )
         name = "the " + " and ".join(names)
         yield number, node, Variant(name, words, AS_IT_IS, node, given_all)
 
 
 def _in_parts(given: Array, own: Array, unit: float) -> str:
-    """Return in which order parts of the model's constant stand in another one (gates of a
+    """Return in words in which order parts of the model's constant stand in another one (gates of a
     recurrent layer, say); empty where they do not.
     """
     for axis in reversed(range(own.ndim)):
@@ -201,10 +230,36 @@ def _in_parts(given: Array, own: Array, unit: float) -> str:
                     given, np.concatenate([parts[number] for number in order], axis), unit
                 ):
                     numbers = ", ".join(map(str, order))
-                    return ": the model's %d parts along axis %d in the order %s" % (
+                    return "%d parts along axis %d in the order %s" % (
                         count, axis, numbers,
                     )  # fmt: skip
     return ""
+
+
+def _in_order(
+    given: Array, node: Node, place: int, inputs: Sequence[Optional[Value]], unit: float
+) -> str:
+    """Return in words in which order, or how changed, the model's constant is another one; empty
+    where it is not.
+    """
+    alone = [value if at == place else None for at, value in enumerate(inputs)]
+    for variant in changed_inputs(node, alone):
+        made = variant.inputs(alone)[place] if variant.inputs is not None else None
+        if made is not None and _is_model(given, made.array, unit):
+            return variant.device
+    return ""
+
+
+def _sibling_with(given: Array, siblings: Iterable[Tuple[str, Array]], unit: float) -> str:
+    """Return the name of the node that has a constant; empty where none has."""
+    return next(
+        (
+            name
+            for name, other in siblings
+            if np.shape(other) == given.shape and _is_model(given, np.asarray(other), unit)
+        ),
+        "",
+    )
 
 
 def _is_model(array: Array, own: Array, unit: float) -> bool:

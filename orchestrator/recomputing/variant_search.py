@@ -14,7 +14,7 @@ from ..operators.variants import AS_IT_IS
 from ..tensors.type_precision import rounding_of
 from .formulas_by_type import TIGHT
 from .number_fitting import NumberFitting
-from .other_constants import dumped_otherwise, solved
+from .other_constants import OF_DUMP, dumped_otherwise, solved
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Piece, Siblings
 from .variant_trials import MOST_COUNTED, Accepted, Output, VariantTrials, agreeing
@@ -255,7 +255,10 @@ def _in_words(
     explained = []
     # What makes the same of these inputs is one thing: nothing tells which of them it was.
     alike: Dict[int, List[List[Accepted]]] = {}
-    for entries in by_name.values():
+    for name, entries in by_name.items():
+        # What the dump holds is known; what comes to about the same is not told besides.
+        held = [entry for entry in entries if entry.variant.device.startswith(OF_DUMP)]
+        by_name[name] = entries = held or entries
         entries.sort(key=lambda entry: entry.ratio)
         alike.setdefault(entries[0].digest, []).append(entries)
     for groups in alike.values():

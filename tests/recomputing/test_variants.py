@@ -484,6 +484,28 @@ def test_another_form_of_gelu_is_no_coarser_arithmetic(net, model, device):
         assert said in entry["sentence"] and "512 of 512" in entry["sentence"]
 
 
+@pytest.mark.parametrize("least, most, told", [(-3.0, -1.7, True), (-3.5, 1.0, True),
+                                               (-3.0, 3.0, False)])  # fmt: skip
+def test_how_far_the_forms_of_gelu_have_to_differ_to_be_told(net, least, most, told):
+    """By 46, 5 and 1.4 roundings of float16, root mean square; the limit is 4."""
+    x = np.random.RandomState(0).uniform(least, most, (8, 64)).astype(np.float16)
+    x = x.astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Neg", ["t"], ["u"], name="second"),
+        node("Gelu", ["u"], ["v"], name="op"),
+        node("Abs", ["v"], ["y"], name="last"),
+    ]
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    fault = ("op", lambda array: gelu(x, "tanh").astype(array.dtype))
+    net.prepare(build.model(nodes, *ends, opset=20, ir_version=9), {"x": x}, fault=fault)
+    summary = net.compare("--recompute", "all")[1]["summary"]
+    assert bool(summary["suspects"]) == told
+    if told:
+        (entry,) = only_suspect(summary)["explanations"]
+        assert "Gelu with approximate tanh; the model says none (512 of 512" in entry["sentence"]
+
+
 def test_a_form_that_shows_in_small_elements_alone_is_named(net):
     """In the sum of all squares the rounding of large elements is more."""
     x = np.random.RandomState(0).uniform(-2, -1, (8, 64))
@@ -1000,7 +1022,10 @@ def test_inputs_that_fit_no_operator_are_no_variant(net):
         "gamma",
         "dumped",
         "dumped in parts",
+        "dumped of a sibling",
+        "dumped rolled",
         "two dumped",
+        "two dumped of a sibling",
         "noise",
     ],  # fmt: skip
 )
@@ -1012,24 +1037,29 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         return random.standard_normal(sizes).astype(np.float16).astype(np.float32)
 
     filters, other = drawn(6, 4, 1, 1), drawn(6, 4, 1, 1)
-    if kind == "dumped in parts":
-        other = np.roll(filters, 3, 0)
+    if kind in ("dumped in parts", "dumped rolled"):
+        other = np.roll(filters, 3 if "parts" in kind else 1, 0)
     gamma, beta = drawn(16), drawn(16)
     x = drawn(*shape)
     made = [node("Conv", ["t", "w"], ["u"], name="op")]
     out = (2, 6, 16, 16)
     other_gamma, other_beta = drawn(16), drawn(16)
-    normalises = kind in ("gamma", "two dumped")
+    normalises = kind == "gamma" or kind.startswith("two dumped")
     if normalises:
         made, out = [node("LayerNormalization", ["t", "g", "b"], ["u"], name="op")], shape
     last = "Relu" if "Relu" in kind else "Abs"
     nodes = [node("Neg", ["x"], ["t"], name="first"), *made, node(last, ["u"], ["y"], name="last")]
     held = {"g": gamma, "b": beta} if normalises else {"w": filters}
+    if "sibling" in kind:
+        held.update({"og": other_gamma, "ob": other_beta} if normalises else {"ow": other})
+        read = ["t", "og", "ob"] if normalises else ["t", "ow"]
+        nodes[-1:] = [node(made[0].op_type, read, ["s"], name="beside"),
+                      node("Add", ["u", "s"], ["y"], name="last")]  # fmt: skip
     held_now = [build.weight(name, array) for name, array in held.items()]
     model = build.model(nodes, [build.value("x", shape)], [build.value("y", out)], held_now)
 
     def wrong(array):
-        if kind == "two dumped":
+        if kind.startswith("two dumped"):
             return (array - beta) / gamma * other_gamma + other_beta
         if kind == "gamma":
             scaled = (array - beta) / gamma
@@ -1061,6 +1091,11 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         "filter": "the device computed Conv with the weights other than the model's in 24 of 24",
         "filter before a Relu": "the weights other than the model's in 24 of 24 values",
         "gamma": "with the scale other than the model's in 1 of 16 values (the first is [5]: 0.25",
+        "two dumped of a sibling": "with the scale and bias of its own dump (inputs 1 and 2): "
+        "those of its sibling beside, not the model's; the",
+        "dumped of a sibling": "the weights of its own dump (input 1): those of its sibling "
+        "beside, not the model's; the",
+        "dumped rolled": "(input 1): the model's rolled by +1 along axis 0; the",
         "two dumped": "with the scale and bias of its own dump (inputs 1 and 2), which are not",
         "dumped in parts": "the model's 2 parts along axis 0 in the order 1, 0",
         "dumped": "the weights of its own dump (input 1; 24 of 24 values are not the model's)",
