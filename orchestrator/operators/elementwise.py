@@ -32,6 +32,7 @@ from .variants import (
     Function,
     along_other_axis,
     attribute,
+    changed_input,
     declare,
     factor_of_input,
     input_order,
@@ -668,7 +669,17 @@ declare(
     other_number(1, "its constant", ()),
     other_number(0, "its constant", ()),
 )
-declare("Where", input_order(1, 3))
+_CONDITION = changed_input(
+    0, "its condition", [("true throughout", np.ones_like), ("false throughout", np.zeros_like)]
+)
+declare(
+    "Where",
+    input_order(1, 3),
+    _CONDITION,
+    other_number(1, "its constant", ()),
+    other_number(2, "its constant", ()),
+)
+declare("Select SelectV2", input_order(1, 3), _CONDITION, dialect=TENSORFLOW)
 declare(
     "Mod",
     attribute("fmod", (0, 1), 0),

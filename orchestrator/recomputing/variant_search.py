@@ -155,6 +155,9 @@ def search_variants(
         if not trials.accepted and not held_otherwise and not piece.counts:
             _solve(trials, base)
     trials.accepted = [*held_otherwise, *trials.accepted]
+    if piece.counts and trials.accepted:
+        # What makes the same list is told besides, whatever chance is left of it.
+        trials.accepted += trials.possible
     found = trials.accepted or trials.possible
     best = min((entry.ratio for entry in found), default=0.0)
     as_good = [entry for entry in found if entry.ratio <= _AS_GOOD * best + 0.05]
@@ -189,8 +192,11 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
     if not trials.accepted:
         trials.try_all(piece.other_constants(base, siblings))
     # What is farther off than rounding may only resemble what a number makes: of few elements
-    # an unbiased variance does an epsilon.
-    if min((entry.ratio for entry in trials.accepted), default=np.inf) > _BY_ROUNDING:
+    # an unbiased variance does an epsilon. Of a list of boxes each threshold may be why.
+    if (
+        piece.counts
+        or min((entry.ratio for entry in trials.accepted), default=np.inf) > _BY_ROUNDING
+    ):
         for number, node, fit in piece.fits(base):
             if trials.has_time("%s of %s, fitted" % (fit.name, node.type)):
                 fitting.fit(number, node, fit)

@@ -68,6 +68,19 @@ def test_another_threshold_fails_and_is_named(net, others, named):
     assert net.compare(force=False)[1]["summary"] == summary
 
 
+@pytest.mark.parametrize("seed, said", [(1, "the device may have"), (4, "the device")])
+def test_all_that_may_make_the_same_few_boxes_is_told(net, seed, said):
+    boxes, scores = boxes_and_scores(seed)
+    boxes, scores = boxes[:, :8], scores[:, :1, :8]
+    right, made = kept(boxes, scores), kept(boxes, scores, iou=0.3)
+    assert len(right) == len(made) + 1
+    _, summary, _, _ = compared(net, made, boxes, scores)
+    entry = only_suspect(summary)["explanations"][0]
+    assert entry["sentence"].startswith(said + " computed NonMaxSuppression with ")
+    assert "iou_threshold 0." in entry["sentence"]
+    assert ("so few may do so by chance" in entry["sentence"]) == ("may" in said)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_another_number_of_boxes_that_no_threshold_makes_fails_too(net, seed):
     boxes, scores = boxes_and_scores(seed)

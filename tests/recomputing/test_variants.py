@@ -1242,6 +1242,7 @@ OF_GRU = {
 TOKENS = RANDOM.randint(0, 6, (5, 7)).astype(np.int64)
 TABLE = RANDOM.standard_normal((6, 8)).astype(np.float16).astype(np.float32)
 CAUSAL = np.where(np.triu(np.ones((4, 8)), 1) > 0, -np.inf, 0).astype(np.float32)
+CHOSEN = RANDOM.uniform(size=(6, 4, 8)) < 0.4
 STEPS = {"s": np.float32(0.02), "z": np.int8(3)}
 
 
@@ -1341,6 +1342,18 @@ OTHERWISE = {
         lambda x: x + np.roll(CAUSAL, 1, 0),
         "Add with its input 1 rolled by +1 along axis 0; the model has it as it is",
     ),
+    "one branch": (
+        node("Where", ["x", "c", "v", "u"], ["y"], name="op"),
+        {"c": CHOSEN, "v": np.float32([-10000])},
+        lambda x: x,
+        "Where with its condition false throughout; the model has it as it is (",
+    ),
+    "constant of a branch": (
+        node("Where", ["x", "c", "v", "u"], ["y"], name="op"),
+        {"c": CHOSEN, "v": np.float32([-10000])},
+        lambda x: np.where(CHOSEN, np.float32(-1), x),
+        "Where with its constant -1; the model says -10000 (",
+    ),
     "padding": (
         node("Gather", ["e", "t"], ["y"], name="op"),
         {"t": TOKENS},
@@ -1370,7 +1383,10 @@ def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     x = TABLE if kind == "padding" else IMAGE if of_image else float16_values((6, 4, 8))
     shape = x.shape
     held = [build.weight(name, np.asarray(array)) for name, array in constants.items()]
+    # What is chosen from stands behind the condition.
     made.input[0] = "u"
+    if made.op_type == "Where":
+        del made.input[0]
     nodes = [node("Neg", ["x"], ["u"], name="first"), made]
     right = wrong(-x)
     dtype = {"int8": 3}.get(str(right.dtype), 1)

@@ -244,3 +244,23 @@ def test_a_wrong_operator_that_nothing_is_compared_with_is_named(net, golden, fa
     assert suspect["op"] == "op" and "times 1.07" in suspect["explanations"][0]["sentence"]
     assert "own inputs it is right, and op before it is wrong, which nothing is compared" in text
     assert "next: goldwatch replay" in text and " --op op " in text
+
+
+def test_the_operator_whose_values_are_below_the_types_least_step_is_named(net):
+    """The mean of squares of 1e-4 is 0 in float16: all is lost in the square, nothing grew."""
+    x = (np.sign(float16_values((8, 16))) * np.float32(1e-4)).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Mul", ["t", "t"], ["s"], name="square"),
+        node("ReduceMean", ["s"], ["m"], name="mean", axes=[1]),
+        node("Sqrt", ["m"], ["r"], name="root"),
+        node("Add", ["r", "t"], ["y"], name="last"),
+    ]
+    proto = build.model(nodes, [build.value("x", x.shape)], [build.value("y", x.shape)])
+    net.prepare(proto, {"x": x})
+    code, result, text = net.compare()
+    assert code == 1 and not result["summary"]["suspects"]
+    said = " ".join(text.split())
+    assert "root (Sqrt) is the first operator outside its limits" in said
+    assert "square underflows: its values (root mean square 1e-08) are below the least step" in said
+    assert "as far off" not in said and "grew" not in said

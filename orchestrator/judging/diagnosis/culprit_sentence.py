@@ -29,6 +29,10 @@ _MASKED_BEYOND = (
     "operator that makes it and this one in float32, both (goldwatch cure), or export the model "
     "with a mask that the type holds (-10000, say)."
 )
+_UNDERFLOW = (
+    "; computed again from the device's own inputs it is right, so the error is inherited: %s. "
+    "Keep that one and what follows in float32 (goldwatch cure), or scale up what it reads."
+)
 _IN_TRAINING = (
     "; the original model has it in training mode (the statistics of the batch, a random mask), "
     "and an om computes with the stored statistics and without a mask: its golden data say nothing "
@@ -312,6 +316,8 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
             if estimate.inherits
             else "golden data are not what the model makes of them, or differ by rounding."
         )
+    if first.underflow:
+        return _UNDERFLOW % first.underflow
     if estimate.inherits and estimate.as_fed:
         return (
             "; computed again from the device's own inputs it is right, so the error is inherited: "

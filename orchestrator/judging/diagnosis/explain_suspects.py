@@ -123,8 +123,9 @@ def with_explanations(
                 suspect = _by_tensors(suspect, estimate, observed, inputs, reader)
             if not known and search is not None:
                 # Decisions that do not follow: how they differ from golden data says nothing more.
+                few = search._replace(explained=list(search.possible), instead=None)
                 known = [
-                    unexplained(search),
+                    *(by_variants(few, estimate.op.name) or [unexplained(search)]),
                     *(entry for entry in suspect.explanations if entry.kind not in _OF_FLOATS),
                 ]
             if known:

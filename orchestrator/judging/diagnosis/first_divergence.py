@@ -116,6 +116,8 @@ class FirstDivergence:
     wrong_before
         An operator before it that nothing is compared with, and that is wrong by computing again,
         where it is right itself.
+    underflow
+        Which operator up to it lost values below the least step of its type, in words.
     masked
         Which rows of its input a mask excludes throughout, where that makes golden data undefined.
     """
@@ -137,6 +139,7 @@ class FirstDivergence:
     too_strict: Optional[TooStrict] = None
     not_computed: str = ""
     in_training: bool = False
+    underflow: str = ""
     masked: str = ""
     wrong_before: str = ""
 

@@ -27,6 +27,7 @@ from ...base.wording import listed, plural
 from ...dumps.place import name_order
 from ...metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ...model.graphs_of_run import ModelGraphs
+from ...tensors.type_precision import rounding_of
 from ..limits import Limits
 from ..row_judge import decides
 from .culprit_sentence import golden_is_undefined
@@ -252,6 +253,9 @@ class ModelVerdict:
                         self.first,
                         wrong_before=next((op.name for op in wrong if op.name in before), ""),
                     )
+                if self.first_estimate.inherits and self.first_estimate.as_fed:
+                    lost = underflow_up_to(self.first_estimate.op, inputs)
+                    self.first = replace(self.first, underflow=lost)
                 golden_alone = golden_is_undefined(self.first, self.first_estimate)
                 if golden_alone or self.first_estimate.left_range:
                     rows = masked_rows(self.first_estimate, inputs, reader, golden_alone)
@@ -390,6 +394,25 @@ def _verdicts(ops: Iterable[ObservedOp]) -> Iterator[Tuple[str, str]]:
 Array = Any
 
 _SHOWN = 3
+_LOST = 0.1
+"""How far off a tensor is at least whose values are lost below its type's least step. Chosen, no
+trial."""
+_UNDERFLOWS = (
+    "%s underflows: its values (root mean square %.2g) are below the least step of %s, %.3g, and 0 "
+    "on the device, or far from what they should be"
+)
+
+
+def underflow_up_to(op: ObservedOp, inputs: Inputs) -> str:
+    """Return in words the first operator up to one whose values are lost below the least step of
+    their type; empty where there is none.
+    """
+    for one in sorted([*inputs.before(op), op], key=attrgetter("key_at_place")):
+        for output in one.outputs.values():
+            step = rounding_of(output.dtype).step
+            if output.distance > _LOST and output.rms < step:
+                return _UNDERFLOWS % (one.name, output.rms, output.dtype, step)
+    return ""
 
 
 def masked_rows(
