@@ -20,6 +20,7 @@ from .original_cuts import Value
 from .recomputed_output import NotComputable
 from .recorded_dumps import RecordedStep
 from .submodel.cut_definition import CutInput
+from .submodel.device_ops import KEEPING
 
 Array = Any
 NetworkInput = Callable[[str, int], Optional[Tensor]]
@@ -41,6 +42,8 @@ class Feed(NamedTuple):
     other
         What the om feeds the op with, where that is no original value, or another than the model
         says; None where it is the model's.
+    reshaped
+        Whether a Reshape that has no task on the device stands between: the tensor is its input.
     """
 
     tensor: Tensor
@@ -48,6 +51,7 @@ class Feed(NamedTuple):
     shape: Optional[Tuple[int, ...]] = None
     assumed: bool = False
     other: Optional[OtherSource] = None
+    reshaped: bool = False
 
 
 class OtherSource(NamedTuple):
@@ -273,19 +277,27 @@ class Feeder:
         )
 
     def _recorded_output(self, producer: OpNode, output: int) -> Optional[Feed]:
-        """Return the recorded output of an op, or of its predecessor through Cast and TransData."""
+        """Return the recorded output of an op, or of its predecessor through Cast, TransData and a
+        Reshape that has no task.
+        """
+        shape = None
         for _ in range(len(self._graph.ops)):
             tensor = self._recorded.output(producer, output)
             if tensor is not None:
-                return Feed(tensor, desc_at(producer.output_descs, output))
+                desc = desc_at(producer.output_descs, output)
+                return Feed(tensor, desc, shape, reshaped=shape is not None)
             source = next((source for source in producer.inputs if source is not None), None)
+            reshapes = bool(producer.no_task) and producer.type in KEEPING
             before = (
                 self._graph.producer(producer, source[0])
-                if source is not None and producer.type in FOLLOWING_TYPES
+                if source is not None and (producer.type in FOLLOWING_TYPES or reshapes)
                 else None
             )
             if source is None or before is None:
                 return None
+            if reshapes and shape is None:
+                desc = desc_at(producer.output_descs, output)
+                shape = desc.shape if desc.origin_shape is None else desc.origin_shape
             producer, output = before, source[1]
         return None
 
@@ -376,6 +388,9 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
             if values.ndim == 4
             else values
         )
+    if feed.reshaped:
+        known = feed.shape is not None and element_count(feed.shape) == values.size
+        values = values.reshape(feed.shape if known else -1)  # type: ignore[arg-type]
     fitting_shape = original_shape(values.shape, shape, feed.shape)
     if fitting_shape is None:
         raise NotComputable(

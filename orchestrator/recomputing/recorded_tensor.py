@@ -92,7 +92,7 @@ class RecordedTensor:
             tensor.shape,
             max(1, tensor.sub_format) if tensor.format == "FRACTAL_Z" else 1,
         )
-        if layout is None or tensor.order != "C" or tensor.dtype.bits % 8:
+        if layout is None or tensor.order != "C" or tensor.dtype.bits % 8 or self._feed.reshaped:
             return
         if not layout.blocks:
             base, block = tensor.shape, 1

@@ -1510,3 +1510,30 @@ def test_a_product_of_whole_numbers_may_hold_its_scales_in_float16(net, change, 
     else:
         suspect = only_suspect(result["summary"])
         assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
+
+
+def test_what_stands_behind_a_reshape_without_a_task_is_named_of_a_dump_of_outputs(net):
+    """Of its input there is the output of the operator before the Reshape."""
+    x = float16_values((4, 6, 8))
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Reshape", ["t", "s"], ["r"], name="reshape"),
+        node("Transpose", ["r"], ["u"], name="op", perm=[0, 2, 1, 3]),
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    held = [build.weight("s", np.array([4, 2, 3, 8]))]
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", (4, 3, 2, 8))], held)
+    wrong = -x.reshape(4, 2, 3, 8).transpose(0, 2, 1, 3)[:, ::-1]
+    device = net.prepare(model, {"x": x}, fault=("op", lambda array: wrong.astype(array.dtype)))
+    changed = DeviceModel(device.name)
+    for op in device.ops:
+        if op.name == "reshape":
+            op = dataclasses.replace(op, attributes={**op.attributes, "_no_task": True})
+        changed.add(op)
+    write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), [dump.only("output") for dump in changed.dumps()])
+    summary = net.compare()[1]["summary"]
+    (entry,) = only_suspect(summary)["explanations"]
+    assert summary["suspects"][0]["op"] == "op" and not summary["recomputed"]["not_computed"]
+    assert "reversed along axis 1" in entry["sentence"]
