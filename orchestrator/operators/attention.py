@@ -501,6 +501,16 @@ declare(
     attribute("interleaved", (0, 1), 0),
     input_order(2, 4),
 )
+
+
+def _other_counts_of_heads(node: Node, inputs: Inputs) -> List[int]:
+    """each other number that divides the size"""
+    x = input_at(inputs, 0).array
+    return [heads for heads in range(1, x.shape[-1] + 1 if x.ndim == 3 else 1)
+            if x.shape[-1] % heads == 0]  # fmt: skip
+
+
+declare("com.microsoft.MultiHeadAttention", attribute("num_heads", _other_counts_of_heads))
 declare(
     "com.microsoft.MultiHeadAttention com.microsoft.GroupQueryAttention",
     attribute("unidirectional", (0, 1), 0),

@@ -616,6 +616,18 @@ def _quantised_otherwise(node: Node, inputs: Inputs) -> Iterator[Variant]:
         yield Variant("its range", words, "that of its type", node, instead=cut(least, most))
 
 
+def _as_signed(array: Array) -> Optional[Array]:
+    return array.view(np.int8) if array.dtype == np.uint8 else None
+
+
+def _as_unsigned(array: Array) -> Optional[Array]:
+    return array.view(np.uint8) if array.dtype == np.int8 else None
+
+
+declare(
+    "Cast DequantizeLinear com.microsoft.DequantizeLinear ConvInteger MatMulInteger",
+    changed_input(0, "its input", [("read as int8", _as_signed), ("read as uint8", _as_unsigned)]),
+)
 declare(
     "QuantizeLinear com.microsoft.QuantizeLinear",
     Reading(

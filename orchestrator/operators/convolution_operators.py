@@ -10,6 +10,7 @@ import numpy as np
 
 from . import convolution_arrays
 from .error_propagation import moved, sum_of_products
+from .joining_and_slicing import padded
 from .layouts_and_pads import (
     as_given,
     ascend_pads,
@@ -25,6 +26,7 @@ from .registry import (
     CannotCompute,
     Inputs,
     Node,
+    compute,
     operator,
 )
 from .splittable_axes import Parts, Shape, Values, Window, filters
@@ -666,6 +668,43 @@ def _padding_before(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Any]
         yield text_of(extra) + " at the begin", text_of(extra), instead
 
 
+def exchanged_axes(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """strides, pads, dilations and kernel_shape with both axes exchanged"""
+    if _window_axes(inputs) != 2:
+        return
+    orders = {"strides": (1, 0), "pads": (1, 0, 3, 2), "dilations": (1, 0)}
+    if len(inputs) < 2 or inputs[1] is None:
+        orders["kernel_shape"] = (1, 0)
+    changed = {}
+    for name, order in orders.items():
+        own = integers(node, name, [])
+        other = [own[place] for place in order] if len(own) == len(order) else own
+        if other != own:
+            changed[name] = own, other
+    if changed:
+        words = [
+            " and ".join("%s %s" % (name, text_of(sides[side])) for name, sides in changed.items())
+            for side in (1, 0)
+        ]
+        attributes = {**node.attributes, **{name: other for name, (_, other) in changed.items()}}
+        yield words[0], words[1], replace(node, attributes=attributes)
+
+
+def _padded_otherwise(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Any]]:
+    pads, axes = integers(node, "pads", []), _window_axes(inputs)
+    if len(pads) != 2 * axes or not any(pads) or min(pads) < 0:
+        return
+    pairs = [(0, 0), (0, 0), *((pads[n], pads[axes + n]) for n in range(axes))]
+    bare = replace(node, attributes={**node.attributes, "pads": [0] * len(pads)})
+    for mode, words in (("edge", "the edge"), ("reflect", "what lies inside, reflected")):
+
+        def instead(given: Inputs, arithmetic: Arithmetic, mode: str = mode) -> List[Value]:
+            x = padded(named_input(given, 0, "input"), pairs, mode)
+            return compute(bare, [x, *given[1:]], arithmetic)
+
+        yield words, "0", instead
+
+
 def other_windows(node: Node, inputs: Inputs) -> List[List[int]]:
     """1 to 4 for each axis"""
     axes = _window_axes(inputs)
@@ -756,6 +795,7 @@ declare(
     missing_input(2, "the bias"),
     other_node("dilations", other_steps),
     STRIDES,
+    other_node("its window", exchanged_axes)._replace(together=True),
     _FILTERS,
     Reading("the order of its output channels", "groups last", _groups_last),
     changed_input(
@@ -767,6 +807,11 @@ declare(
         ),
     ),
 )
+declare(
+    "Conv",
+    computed_instead("pads that hold", "the edge, or what lies inside, reflected",
+                     _padded_otherwise),
+)  # fmt: skip
 declare("QLinearConv ConvInteger", _PADS, _AUTO_PAD)
 declare(
     "DeformConv",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Iterator, List, Optional, Sequence
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 from .variants import (
     EPSILONS,
     Function,
+    Reading,
+    Variant,
     along_other_axis,
     attribute,
     changed_input,
@@ -39,6 +41,7 @@ from .variants import (
     missing_input,
     other_function,
     other_number,
+    text_of,
 )
 
 Array = Any
@@ -641,7 +644,34 @@ def _selected(condition: Value, first: Value, second: Value) -> Value:
 
 _TWO = tuple(Function(kind) for kind in ("Add", "Sub", "Mul", "Div", "Pow"))
 declare("Sub Div Pow Mod", input_order())
-declare("Add Sub Mul Div", other_function(*_TWO, keeps=True))
+
+
+def _inverted(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    for number, value in enumerate(inputs[:2]):
+        if value is None or value.array.size != 1 or not value.is_float or not value.array.any():
+            continue
+        own = value.array.reshape(-1)[0]
+        instead = np.array(-own if node.type in ("Add", "Sub") else 1 / own, value.array.dtype)
+
+        def taken(
+            given: List[Optional[Value]], at: int = number, instead: Array = instead
+        ) -> List[Optional[Value]]:
+            before = given[at]
+            assert before is not None
+            # As exactly known as the model's: else the function alone would seem nearer.
+            turned = Value(np.full_like(before.array, instead), before.error)
+            return [*given[:at], turned, *given[at + 1 :]]
+
+        if instead != own:
+            shown = text_of(instead.item()), text_of(own.item())
+            yield Variant("its constant", *shown, node, taken)
+
+
+declare(
+    "Add Sub Mul Div",
+    Reading("its constant", "of the other sign (Add, Sub), its reciprocal (Mul, Div)", _inverted),
+    other_function(*_TWO, keeps=True),
+)
 declare(
     "Div",
     other_function(

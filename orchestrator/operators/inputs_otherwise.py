@@ -136,8 +136,10 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
                 device = "%s and %s exchanged" % (name, input_name(node, other))
                 yield Variant("the order of its inputs", device, AS_IT_IS, node, exchanged)
-    # Of one tensor alone, the output in another order is what its input in that order makes.
+    # Of one tensor alone, the output in another order is what its input in that order makes; but
+    # for sums along an axis.
     several = sum(one is not None and one.array.size > 1 for one in inputs) > 1
+    several |= node.type.startswith("Cum")
     yield from changed_inputs(node, inputs, several)
 
 

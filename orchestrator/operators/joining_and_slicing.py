@@ -46,6 +46,8 @@ from .variants import (
 
 Array = Any
 
+_MODES = ("constant", "edge", "reflect", "wrap", "symmetric")
+"""Of a Pad; the last one is none of ONNX's, but of TensorFlow's and some kernels'."""
 _MOST_PLACES = 256
 """Starts of two axes that are tried in turn. Chosen by time, no trial."""
 
@@ -431,7 +433,11 @@ def pad(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
         for axis, pair in zip(whole(inputs, 3), pads):
             every[axis_of(axis, x.array.ndim)] = pair
         pads = every
-    if mode not in ("constant", "reflect", "edge", "wrap") or len(pads) != x.array.ndim:
+    # ONNX has no mode "symmetric": a device's kernel may.
+    if (
+        mode not in ("constant", "reflect", "edge", "wrap", "symmetric")
+        or len(pads) != x.array.ndim
+    ):
         raise CannotCompute(
             "its mode %s with %d pairs of pads for %d axes is not known"
             % (mode, len(pads), x.array.ndim)
@@ -551,7 +557,7 @@ def _other_pads(node: Node, inputs: Inputs) -> List[List[int]]:
 
 declare(
     "Pad",
-    attribute("mode", ("constant", "edge", "reflect", "wrap"), "constant"),
+    attribute("mode", _MODES, "constant"),
     attribute("pads", _other_pads),
     whole_input(1, "pads", _other_pads),
     attribute("value", (0.0, 1.0, -1.0), 0.0),

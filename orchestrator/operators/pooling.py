@@ -10,6 +10,7 @@ import numpy as np
 from .convolution_operators import (
     STRIDES,
     caffe_pair,
+    exchanged_axes,
     integers,
     named_input,
     other_first_position,
@@ -502,6 +503,7 @@ declare(
     STRIDES,
     attribute("kernel_shape", other_windows),
     other_node("kernel_shape", _windows_of_other_size),
+    other_node("its window", exchanged_axes)._replace(together=True),
     attribute(
         "p",
         (1, 2, 3, 4, 5, 6),

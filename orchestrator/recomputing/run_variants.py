@@ -870,10 +870,11 @@ def _fits(written: Written, actual: Array, value: Value) -> bool:
 
 
 def _some_elements(actual: Array, value: Value) -> Tuple[Array, Value]:
-    shape, size = value.array.shape, value.array.size
-    places = np.unravel_index(np.arange(0, size, max(1, size // _LOOKED_AT)), shape)
-    error = None if value.error is None else np.broadcast_to(value.error, shape)[places]
-    return actual.reshape(shape)[places], Value(value.array[places], error)
+    places = slice(None, None, max(1, value.array.size // _LOOKED_AT))
+    error = value.error
+    if error is not None:
+        error = np.broadcast_to(error, value.array.shape).reshape(-1)[places]
+    return actual.reshape(-1)[places], Value(value.array.reshape(-1)[places], error)
 
 
 def _counts(written: Written, value: Value) -> str:

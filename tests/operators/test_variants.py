@@ -100,3 +100,21 @@ def test_an_activation_of_both_directions_is_exchanged_at_once():
     devices = {one.device for one in variants_of(node, inputs) if one.name == "activations"}
     assert "[HardSigmoid, Tanh, Tanh, HardSigmoid, Tanh, Tanh]" in devices
     assert "[HardSigmoid, Tanh, Tanh, Sigmoid, Tanh, Tanh]" in devices
+
+
+def test_other_counts_of_heads_divide_the_size():
+    node = Node(ONNX, "com.microsoft.MultiHeadAttention", {"num_heads": 2}, "", 1)
+    inputs = [Value(np.ones((1, 3, 8), np.float32))] * 3
+    found = [one for one in variants_of(node, inputs) if one.name == "num_heads"]
+    assert [(one.device, one.model) for one in found] == [("1", "2"), ("4", "2"), ("8", "2")]
+
+
+@pytest.mark.parametrize("dtype, words", [(np.uint8, "read as int8"), (np.int8, "read as uint8")])
+def test_bytes_may_be_read_with_or_without_their_sign(dtype, words):
+    node = Node(ONNX, "DequantizeLinear", {}, "", 17)
+    array = np.array([1, 200, 127, 128]).astype(dtype)
+    other = {np.uint8: np.int8, np.int8: np.uint8}[dtype]
+    inputs = [Value(array), Value(np.array(0.5, np.float32))]
+    (made,) = [one for one in variants_of(node, inputs) if one.device == words]
+    right = array.astype(other).astype(np.float32) / 2
+    np.testing.assert_array_equal(made.compute(inputs, Arithmetic())[0].array, right)
