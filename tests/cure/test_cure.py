@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import glob
 import json
+import os
 
 import jsonschema
 import numpy as np
 import pytest
 from in_process import run_here
-from precision_scenes import ATC, cancelling, masked, overflow, plain
+from precision_scenes import ATC, cancelling, masked, overflow, plain, vanishing
 
 from goldwatch.base.errors import InputError, UsageError
 from goldwatch.device.cure.run import Budget, cure
@@ -84,6 +86,27 @@ def test_an_operator_wrong_for_another_reason_is_named_and_not_raised(scene, fau
     assert found.sentence.startswith(
         "Nothing to raise: 1 of 1 output outside limits, but relu1 is wrong otherwise"
     )
+
+
+def test_of_what_could_not_be_computed_again_it_is_not_said_that_it_is_wrong(scene):
+    net = scene(plain, ("relu1", lambda array: array * 3))
+    net.compare("before")
+    for path in glob.glob(net.path("before_dump", "**", "*.relu1.*"), recursive=True):
+        os.remove(path)
+    sentence = net.cure().sentence
+    assert "but why relu1 is off is not known (" in sentence and "wrong otherwise" not in sentence
+
+
+@pytest.mark.parametrize("gone", ["square", "tiny"])
+def test_what_underflows_is_raised_also_where_its_dump_is_gone(scene, gone):
+    """It is estimated by its row: of values below the least step of the type all may be lost."""
+    net = scene(vanishing)
+    net.compare("before")
+    (dump,) = glob.glob(net.path("before_dump", "**", "*.%s.*" % gone), recursive=True)
+    os.remove(dump)
+    found = net.cure()
+    assert found.exit_code == 0 and {"square", "root"} <= set(found.ops)
+    assert "wrong otherwise" not in found.sentence
 
 
 def test_nothing_is_raised_where_nothing_is_wrong(scene):

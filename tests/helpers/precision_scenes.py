@@ -66,6 +66,17 @@ def cancelling(value):
     return nodes, {"number": 512.0}, "less"
 
 
+def vanishing(value):
+    """The root of squares below the least step of float16."""
+    nodes = [
+        node("Mul", [value, "small"], ["tiny"], name="tiny"),
+        node("Mul", ["tiny", "tiny"], ["square"], name="square"),
+        node("Sqrt", ["square"], ["root"], name="root"),
+        node("Mul", ["root", "large"], ["back"], name="back"),
+    ]
+    return nodes, {"small": 5e-5, "large": 2e4}, "back"
+
+
 def masked(value):
     """Scores of which a row is masked throughout by the lowest float32."""
     mask = np.zeros((8, 48), np.float32)

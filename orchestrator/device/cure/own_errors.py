@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from ...judging.diagnosis.own_error.normal_error import least_rounding
 from ...judging.diagnosis.row_digest import Observation
 from ...operators import Value
 from ...recomputing.output_error import own_error
@@ -123,7 +124,9 @@ def _estimated(row: Observation, narrow: str, came: float) -> OutputErrors:
     """
     distance = _bounded(row.distance)
     inherited = min(came, distance)
-    rounding = ROUNDING[narrow].half_unit / math.sqrt(3.0)
+    # Below the least step of the type all may be lost.
+    subnormal = least_rounding(narrow) / row.rms if row.rms > 0 else 0.0
+    rounding = _bounded(math.hypot(ROUNDING[narrow].half_unit / math.sqrt(3.0), subnormal))
     own = math.sqrt(max(distance**2 - inherited**2, rounding**2))
     spoiled = distance >= UNBOUNDED and came >= UNBOUNDED
     return OutputErrors(None, own, rounding, inherited, distance, 0.0, 0, spoiled)

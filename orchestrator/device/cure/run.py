@@ -419,6 +419,10 @@ def _other_reasons(others: Sequence[OpPrecision]) -> str:
         return ""
     first = wrong[0]
     names = listed([one.name for one in wrong], _SHOWN)
+    if not first.wrong:
+        return "why %s %s off is not known (%s)" % (
+            names, "is" if len(wrong) == 1 else "are", first.sentence
+        )  # fmt: skip
     return "%s %s wrong otherwise (%s), which float32 does not mend" % (
         names,
         "is" if len(wrong) == 1 else "are",
