@@ -374,6 +374,7 @@ declare(
     "And Or Xor",
     other_function(*(Function(kind) for kind in ("And", "Or", "Xor")), keeps=True),
 )
+declare("IsInf", attribute("detect_negative", (0, 1), 1), attribute("detect_positive", (0, 1), 1))
 declare("Not", other_function(Function("", words="no function (Identity)")))
 declare(
     "BitwiseAnd BitwiseOr BitwiseXor",

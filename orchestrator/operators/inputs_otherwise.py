@@ -116,7 +116,10 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
             yield Variant(name, "missing", AS_IT_IS, node, without)
         for other, instead in enumerate(inputs):
-            if instead is None or other == number or instead.array.shape != value.array.shape:
+            # A scale fits no place of a zero point.
+            if instead is None or instead.array.dtype.kind != value.array.dtype.kind:
+                continue
+            if other == number or instead.array.shape != value.array.shape:
                 continue
 
             def taken(

@@ -33,6 +33,7 @@ from .variants import (
     declare,
     each_axis,
     missing_input,
+    other_node,
     text_of,
 )
 
@@ -545,10 +546,12 @@ def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithme
     ]
 
 
-def _not_divided(node: Node, inputs: Inputs) -> List[float]:
-    """1e-4, 1e-3; not divided by size, or once more"""
+def _not_divided(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """not divided by size, or once more"""
     alpha, size = float(node.get("alpha", 1e-4)), int(node.get("size"))
-    return [1e-4, 1e-3, alpha * size, alpha / size]
+    for made, words in ((alpha * size, "not divided by size"), (alpha / size, "divided twice")):
+        instead = replace(node, attributes={**node.attributes, "alpha": made})
+        yield "%s (%s for %s)" % (words, text_of(made), text_of(alpha)), "divided by size", instead
 
 
 _STATISTICS = {
@@ -759,7 +762,8 @@ declare(
     "LRN",
     attribute("size", range(1, 12)),
     computed_instead("its neighbours", "those within a channel", _within_channels),
-    attribute("alpha", _not_divided, 1e-4, fitted=True),
+    other_node("alpha", _not_divided),
+    attribute("alpha", (1e-4, 1e-3), 1e-4, fitted=True),
     attribute("beta", (0.75, 0.5), 0.75, fitted=True),
     attribute("bias", (1.0, 2.0), 1.0, fitted=True),
 )

@@ -456,6 +456,9 @@ _INPUT_NAMES = {
         "the scale of the weights", "the zero point of the weights", "the scale of the output",
         "the zero point of the output", "the bias",
     ),
+    "ConvInteger MatMulInteger": (
+        "its input", "the weights", "the zero point of its input", "the zero point of the weights",
+    ),
     "BatchNormalization": ("its input", "the scale", "the bias", "the mean", "the variance"),
     "LayerNormalization InstanceNormalization GroupNormalization": (
         "its input", "the scale", "the bias",

@@ -175,6 +175,11 @@ declare(
     other_number(2, "the zero point of its input", ()),
     other_number(5, "the zero point of the weights", ()),
 )
+declare(
+    "ConvInteger MatMulInteger",
+    other_number(2, "the zero point of its input", ()),
+    other_number(3, "the zero point of the weights", ()),
+)
 
 
 @operator(onnx=("Compress",), moves=True)

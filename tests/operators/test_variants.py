@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from goldwatch.operators import CAFFE, ONNX, TENSORFLOW, Arithmetic, Node, Value, find
+from goldwatch.operators.inputs_otherwise import other_inputs
 from goldwatch.operators.variants import declared, fits_of, variants_of
 
 SCRIPT = os.path.join(os.path.dirname(__file__), "..", "..", "scripts", "variant_table")
@@ -118,3 +119,50 @@ def test_bytes_may_be_read_with_or_without_their_sign(dtype, words):
     (made,) = [one for one in variants_of(node, inputs) if one.device == words]
     right = array.astype(other).astype(np.float32) / 2
     np.testing.assert_array_equal(made.compute(inputs, Arithmetic())[0].array, right)
+
+
+IMAGE = np.linspace(-2, 2, 96, dtype=np.float32).reshape(1, 6, 4, 4)
+WHOLE = np.arange(16, dtype=np.uint8).reshape(4, 4)
+
+
+@pytest.mark.parametrize(
+    "kind, attributes, array, what, right",
+    [
+        ("IsInf", {}, np.float32([-np.inf, 1, np.inf]), ("detect_negative", "0"), [0, 0, 1]),
+        ("IsInf", {}, np.float32([-np.inf, 1, np.inf]), ("detect_positive", "0"), [1, 0, 0]),
+        (
+            "LRN",
+            {"size": 1, "alpha": 0.5, "beta": 1.0},
+            IMAGE,
+            ("alpha", "not divided by size (0.5 for 0.5)"),
+            IMAGE / (1 + 0.5 * IMAGE**2),
+        ),
+    ],
+)
+def test_what_one_input_tells_is_computed_otherwise(kind, attributes, array, what, right):
+    node, inputs = Node(ONNX, kind, attributes, "", 17), [Value(array)]
+    found = {(one.name, one.device): one for one in variants_of(node, inputs)}
+    made = found[what].compute(inputs, Arithmetic())[0].array
+    np.testing.assert_allclose(made, right, 1e-6)
+
+
+def test_a_product_of_whole_numbers_may_have_another_zero_point():
+    node = Node(ONNX, "MatMulInteger", {}, "", 10)
+    zero = np.array(3, np.uint8)
+    inputs = [Value(WHOLE), Value(WHOLE), Value(zero), Value(zero)]
+    fits = {one.name: one for one in fits_of(node, inputs)}
+    assert set(fits) == {"the zero point of its input", "the zero point of the weights"}
+    fit = fits["the zero point of its input"]
+    made = fit.variant(5.0).compute(inputs, Arithmetic())[0].array
+    np.testing.assert_array_equal(made, (WHOLE.astype(int) - 5) @ (WHOLE.astype(int) - 3))
+
+
+def test_an_input_of_another_kind_is_not_taken_in_the_place_of_one():
+    node = Node(ONNX, "QLinearMatMul", {}, "", 10)
+    scale, zero = Value(np.array(0.5, np.float32)), Value(np.array(3, np.uint8))
+    inputs = [Value(WHOLE), scale, zero, Value(WHOLE), scale, zero, scale, zero]
+    said = [(one.name, one.device) for one in other_inputs(node, inputs)]
+    placed = [entry for entry in said if "in its place" in entry[1]]
+    assert placed and not [
+        name for name, device in placed if ("scale" in name) != ("scale" in device)
+    ]
