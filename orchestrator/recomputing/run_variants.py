@@ -513,6 +513,11 @@ def _letters(axes: int) -> str:
 
 
 def _next_for_shift(along: Sequence[str]) -> str:
+    if along in (["N"], ["0"]):
+        return (
+            "look at the order of samples (of a recurrent layer: of steps, its direction and first "
+            "state), and whether the output was written from its begin on"
+        )
     return (
         "look at the order of its channels and weights, and at concat, split and group"
         if along == ["C"]

@@ -748,16 +748,19 @@ def test_rows_that_alone_are_right_are_told_where_nothing_explains_the_others(ne
     assert "no known variant explains " + words[len(rows)] in entry["sentence"]
 
 
-@pytest.mark.parametrize(("axis", "step"), [(1, 1), (1, -3), (2, 2), (3, -1)])
+@pytest.mark.parametrize(("axis", "step"), [(0, 1), (1, 1), (1, -3), (2, 2), (3, -1)])
 def test_a_roll_along_an_axis_comes_before_a_shift_in_memory(axis, step):
-    y = np.random.RandomState(0).standard_normal((1, 9, 12, 14)).astype(np.float32)
+    shape = (5, 9, 12, 14) if axis == 0 else (1, 9, 12, 14)
+    y = np.random.RandomState(0).standard_normal(shape).astype(np.float32)
     # Channels that hold the same are told from each other by none.
     y[0, 2:5] = 0.0
     output = Output((0, 0), np.roll(y, step, axis), Value(y), "float32")
     said = written_instead(Written(output, lambda: (), lambda error: error.ratio))[0]
-    words = "rolled by %+d along axis %s (1,512 of 1,512 elements agree" % (step, "NCHW"[axis])
-    assert words in said.sentence
+    count = format(y.size, ",")
+    words = "rolled by %+d along axis %s (%s of %s elements agree"
+    assert words % (step, "NCHW"[axis], count, count) in said.sentence
     assert ("channels" in said.next) == (axis == 1)
+    assert ("samples" in said.next) == (axis == 0)
 
 
 def test_what_another_reading_leaves_right_does_not_make_the_rest_not_written():
