@@ -216,16 +216,17 @@ class Engine:
 
     def plan(self, file: TargetFile) -> Optional[FilePlan]:
         """Return what a file's tensors come to; None where that is known at the end only."""
-        planner, entry = self.places.planner(file.place), file.entry()
-        if not self.places.is_wanted(file.place):
+        place, entry = file.place, file.entry()
+        planner = self.places.planner(place)
+        if not self.places.is_wanted(place):
             file.hold()
             return None
         if not self.closing:
             if not self.places.note(file):
                 file.hold()
-                self._foreign.setdefault(file.place, []).append(file)
+                self._foreign.setdefault(place, []).append(file)
                 return None
-            self._release_all(self._foreign.pop(file.place, ()))
+            self._release_all(self._foreign.pop(place, ()))
             if planner.waits_for_group(entry):
                 file.hold()
                 self._note_come(file)

@@ -125,10 +125,11 @@ class Places:
         """Record a file that has arrived; tell whether its place is the model's: False while no op
         of the model has arrived there.
         """
-        graph = self._graphs.of(file.place.model)
+        place = file.place
+        graph = self._graphs.of(place.model)
         if graph is not None and (self._graphs.by_name or graph.ops_named(file.op_name)):
-            self.own_places.add(file.place)
-        return not self._graphs or file.place in self.own_places
+            self.own_places.add(place)
+        return not self._graphs or place in self.own_places
 
 
 class Slices:

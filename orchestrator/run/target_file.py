@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, NamedTuple, Optional, Tuple
@@ -325,7 +324,8 @@ class TargetFile:
     def change(self, signature: Signature) -> None:
         """Record that the file has arrived, or has changed."""
         self._move("change")
-        before, self.signature = self.signature, signature
+        before = self.signature if self.looked_at else None
+        self.signature = signature
         if (
             before is None
             or signature.inode != before.inode
@@ -389,6 +389,11 @@ class TargetFile:
         return self.has_rows or self.state != GONE
 
     @property
+    def looked_at(self) -> bool:
+        """Whether its signature is known."""
+        return bool(self.columns.signature[0][self.number] >= 0)
+
+    @property
     def signature(self) -> Optional[Signature]:
         """How it looked when it was last looked at; None before."""
         signature = Signature._make([column[self.number] for column in self.columns.signature])
@@ -432,13 +437,14 @@ class TargetFile:
 
     def entry(self) -> DumpEntry:
         """Return the file as the planner takes it."""
-        name = parse_dump_name(self.full_name or self.name)
+        folder, own_name, full_name = self.folder, self.name, self.full_name
+        name = parse_dump_name(full_name or own_name)
         assert name is not None
         return DumpEntry(
-            os.path.join(self.folder.shown, self.name),
-            self.rel,
+            _inside(folder.shown, own_name),
+            _inside(folder.rel, own_name),
             name,
-            self.name if self.full_name else None,
+            own_name if full_name else None,
         )
 
 

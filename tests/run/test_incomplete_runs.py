@@ -272,6 +272,7 @@ def test_a_run_continued_from_another_folder_lists_its_files_once(case, monkeypa
 
 
 def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> None:
+    monkeypatch.setattr(compare_folders, "_SLICE", 64)
     for number in range(2 * compare_folders._UNRIPE):
         case.dump("target", "", "Relu", "op%d" % number, (), [VALUES])
         case.npy("op%d" % number)

@@ -143,13 +143,14 @@ def test_few_pairs_wait_in_memory_however_many_files_there_are(training, monkeyp
         str(training / "dump"), str(training / "golden"), out=str(training / "all"), jobs=jobs
     )
     monkeypatch.setattr(pair_queue, "_MOST_PAIRS", 10)
+    monkeypatch.setattr(compare_folders, "_SLICE", 64)
     before = max(most)
     del most[:]
     few = compare(
         str(training / "dump"), str(training / "golden"), out=str(training / "few"), jobs=jobs
     )
     # A slice of files is planned before the queue is looked at.
-    assert max(most) < 10 + compare_folders._SLICE < before == 120
+    assert max(most) < 10 + 64 < before == 120
     assert few.summary == every.summary and [row.verdict for row in few.rows()] == [
         row.verdict for row in every.rows()
     ]

@@ -18,6 +18,7 @@ from in_process import run_here
 import goldwatch
 from goldwatch.judging.diagnosis.model_verdict import Difference
 from goldwatch.schemas import load_schema
+from goldwatch.store.row_sql import RowReader
 from goldwatch.testing import Training, Wrong
 
 FIRST, SECOND = Training.models
@@ -301,6 +302,19 @@ def test_a_continued_run_compares_nothing_twice(make) -> None:
     )
     assert run.command().returncode == 1
     assert run.document()["summary"] == first["summary"]
+
+
+def test_rows_that_pass_are_not_read_from_the_store_at_the_end(make, monkeypatch) -> None:
+    read, made = RowReader.row, []
+    run = make(Training())
+
+    def counted(reader, values):
+        made.append(read(reader, values))
+        return made[-1]
+
+    monkeypatch.setattr(RowReader, "row", counted)
+    assert run.command().returncode == 0
+    assert len(run.document()["rows"]) > 90 > 9 > len(made)
 
 
 def test_a_selection_of_ops_applies_to_every_model(make) -> None:

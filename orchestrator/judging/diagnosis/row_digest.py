@@ -2,8 +2,8 @@
 columns.
 
 They are made where the row is, a batch at a time, and kept until a run ends: a row takes 105 bytes
-in arrays, and what rows have in common (names, types, shapes, golden files) is there once. As an
-object whose texts are shared each takes 1.0 KiB, and as a :class:`Row` 3.9 KiB.
+in a file or in arrays, and what rows have in common (names, types, shapes, golden files) is there
+once. As an object whose texts are shared each takes 1.0 KiB, and as a :class:`Row` 3.9 KiB.
 """
 
 from __future__ import annotations

@@ -72,12 +72,15 @@ def type_factors(estimates: Estimates) -> Dict[str, TypeFactor]:
     several operators must add it to what came in (all of it, k = 1).
     """
     table, usable = estimates.table, np.flatnonzero(_usable(estimates))
-    by_type: Dict[str, List[int]] = {}
-    for number, kind in zip(usable.tolist(), table.kind[usable].tolist()):
-        by_type.setdefault(table.kinds[kind].op_type, []).append(number)
+    types = [kind.op_type for kind in table.kinds]
+    codes = {op_type: code for code, op_type in enumerate(dict.fromkeys(types))}
+    of_output = np.array([codes[op_type] for op_type in types], np.int32)[table.kind[usable]]
+    _, firsts = np.unique(of_output, return_index=True)
     factors = {}
-    for op_type, numbers in by_type.items():
-        ops = len({table.kinds[kind].op for kind in set(table.kind[numbers].tolist())})
+    for first in np.sort(firsts).tolist():
+        numbers = usable[of_output == of_output[first]]
+        op_type = types[table.kind[numbers[0]]]
+        ops = len({table.kinds[kind].op for kind in np.unique(table.kind[numbers]).tolist()})
         if ops >= ENOUGH:
             factor = _factor(table, numbers, ops)
             if factor.sureness > 1.0:
@@ -102,7 +105,7 @@ def _usable(estimates: Estimates) -> Array:
     return usable
 
 
-def _factor(distance_table: DistanceTable, numbers: Sequence[int], ops: int) -> TypeFactor:
+def _factor(distance_table: DistanceTable, numbers: Array, ops: int) -> TypeFactor:
     step = -(-len(numbers) // _MOST_PAIRED)
     some = numbers[::step]
     sources = distance_table.single_inputs()
