@@ -352,6 +352,13 @@ NOTES: Dict[str, Said] = {
         "give --outputs NAME=FILE for each output",
         warns=True,
     ),
+    "other-outputs": Said(
+        "an om hands out other tensors than the original model",
+        "the om hands out other tensors than the original model: %s",
+        "look at what the om ends with (NetOutput in its json): an operator at the end was left "
+        "out, or the outputs were chosen or exchanged when it was converted",
+        warns=True,
+    ),
     "no-limits": Said(
         "no limit is in force",
         "no limit is in force: nothing was judged, whatever the numbers are",

@@ -223,11 +223,15 @@ def _tell_outputs(result: CaseResult) -> None:
         return
     passing = passing_in_dumps(run, final)
     nexts: Dict[str, None] = {}
+    others = next((one for one in final.summary.warnings if one.code == "other-outputs"), None)
     for output in islice(final.rows(FAIL), _MOST_CAUSES):
         row = passing.get(output.tensor)
         codes = [] if row is None else row.reason_codes.split("; ")
         why = next((REMARKS[code] for code in codes if code in REMARKS), "")
-        if row is None:
+        if row is None and others is not None:
+            why = str(others)
+            nexts[others.next] = None
+        elif row is None:
             why = (
                 "no output in the dumps holds these values: the program changed them, or the file "
                 "is of another run"

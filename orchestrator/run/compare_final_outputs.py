@@ -27,6 +27,7 @@ from ..base.errors import (
     UsageError,
 )
 from ..base.fast_dataclasses import dataclass
+from ..base.manifest import read_manifest
 from ..base.notes import Note, note
 from ..base.safe_reading import read_input
 from ..base.wording import listed, plural
@@ -50,9 +51,11 @@ from ..metrics.row import (
     Row,
 )
 from ..metrics.user_metrics import output_names
+from ..model.atc_options import atc_options
 from ..model.graph import ModelGraph
 from ..model.graph_walks import Precision
 from ..model.graphs_of_run import ModelGraphs
+from ..model.never_dumped import INPUT_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
 from ..model.pairing import Pairing
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
@@ -322,6 +325,7 @@ class _FinalOutputs(Source):
             planned.looks,
             models=self.options.models,
         )
+        run.left_out += planned.notes
         failing = {row.tensor for row in run.store.rows("index", verdict=FAIL)}
         # Whole tensors are held against each other: none of a size that is compared in shares.
         wrong = [
@@ -355,17 +359,21 @@ class _OutputPlan:
         self.tasks: List[PairTask] = []
         self.rows: List[Row] = []
         self.looks: Dict[str, Optional[Signature]] = {}
+        self.notes: List[Note] = []
         self._options, self._graph, self._golden = options, graph, golden
         self._precision = Precision(graph) if graph is not None else None
         self._pairing = Pairing(graph, lambda op, index: golden.find(op, index) is not None)
         known = list(_outputs_of(graph)) if graph is not None else []
+        self._instead = self._of_original(known)
         left = set(range(len(known)))
         for number, output in enumerate(outputs):
             at = self._number(output, known)
             if at is not None:
                 left.discard(at)
             made = None if at is None else known[at]
-            self._plan(output.text, self._row_plan(output, made, number), made, at)
+            self._plan(
+                output.text, self._row_plan(output, made, number if at is None else at), made, at
+            )
         for at in sorted(left):
             row = _row(self._of_model(known[at], at), at)
             self.rows.append(
@@ -424,6 +432,66 @@ class _OutputPlan:
             )
         return numbers[0]
 
+    def _of_original(self, known: Sequence[_NetworkOutput]) -> Dict[int, Tuple[str, int]]:
+        """Return the outputs of the original model that stand in place of outputs of the om which
+        are none of them, by the number of the om's, and note where the two differ.
+        """
+        graph = self._graph
+        if graph is None or not known:
+            return {}
+        theirs = _outputs_of_original(self._options, graph)
+        plans = [self._of_model(one, at) for at, one in enumerate(known)]
+        ours = [
+            None if plan.golden_op is None else (plan.golden_op, plan.golden_index or 0)
+            for plan in plans
+        ]
+        left = [value for value in theirs if value not in ours]
+        others = [at for at, value in enumerate(ours) if value is not None and value not in theirs]
+        if not theirs:
+            return {}
+        instead = {
+            at: value for at, value in zip(others, left) if not self._hold_the_same(ours[at], value)
+        }
+        told = [
+            "its output %d is %s, the original model has %s there"
+            % (at, known[at].shown, "%s:%d" % value)
+            for at, value in instead.items()
+        ]
+        if len(known) < len(theirs):
+            without = [value for value in left if value not in instead.values()]
+            told.append(
+                "it has %d of %d: %s is not handed out"
+                % (len(known), len(theirs), listed(["%s:%d" % value for value in without], 6))
+            )
+        elif not others and not left and ours != theirs:
+            told.append(
+                "in another order (%s; the original model has %s)"
+                % tuple(
+                    ", ".join("%s:%d" % value for value in values if value is not None)
+                    for values in (ours, theirs)
+                )
+            )
+        if told:
+            self.notes.append(note("other-outputs", listed(told, _MOST_NAMES)))
+        return instead
+
+    def _hold_the_same(self, ours: Optional[Tuple[str, int]], theirs: Tuple[str, int]) -> bool:
+        """Tell whether golden data of two values hold the same numbers, whatever their shape, or
+        are not there.
+        """
+        arrays = []
+        for value in (ours, theirs):
+            entry = None if value is None else self._golden.find(*value)
+            try:
+                if entry is None:
+                    return True
+                arrays.append(np.asarray(open_golden(entry)[0].array(), np.float64).reshape(-1))
+            except (GoldwatchError, OSError, MemoryError):
+                return True
+        return arrays[0].size == arrays[1].size and np.allclose(
+            *arrays, rtol=_CLOSE, atol=0.0, equal_nan=True
+        )
+
     def _of_model(self, known: _NetworkOutput, at: int) -> RowPlan:
         dumped = DumpedOp(
             known.op.name, known.op.type, 0, 0, max(known.output + 1, len(known.op.output_descs))
@@ -450,7 +518,11 @@ class _OutputPlan:
 
     def _row_plan(self, output: _Output, known: Optional[_NetworkOutput], at: int) -> RowPlan:
         if known is not None:
-            return self._of_model(known, at)
+            plan = self._of_model(known, at)
+            if at not in self._instead:
+                return plan
+            op, index = self._instead[at]
+            return replace(plan, status=PAIR, golden_op=op, golden_index=index, golden=op)
         name, _, index = output.text.name.rpartition(":")
         op, number = (name, int(index)) if name and index.isdigit() else (output.text.name, 0)
         return RowPlan(
@@ -570,6 +642,35 @@ def _of_others(tasks: Sequence[PairTask], conversions: UserConversions) -> List[
             if error < _CLOSE * np.linalg.norm(expected):
                 found.append("%s holds those of %s" % (task.row.tensor, other.row.tensor))
     return found
+
+
+def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> List[Tuple[str, int]]:
+    """Return the outputs of the original model by node and number, as golden data name them.
+
+    Empty where they are not known: without the model's file or a manifest that names its values, of
+    a framework whose models do not tell their outputs, and where the om was told which to have, or
+    is one of a part of the model.
+    """
+    from ..recomputing.find_original import find_original_model
+
+    golden = options.golden
+    path = options.original or find_original_model(graph.path or "", golden).path
+    if path is None or not path.endswith(".onnx") or "out_nodes" in atc_options(graph.command):
+        return []
+    from ..netfiles.onnx_model import OnnxModel
+
+    try:
+        model = OnnxModel(path).graph
+        tensors = (read_manifest(golden) or {}).get("tensors", [])
+        values = {one["value"]: (one["original_name"], int(one["output_index"])) for one in tensors}
+    except (GoldwatchError, OSError, KeyError, TypeError, ValueError):
+        return []
+    inputs = {value.name for value in model.data_inputs}
+    given = {op.name for op in graph.ops if op.type in INPUT_TYPES and op.graph_index == 0}
+    outputs = [values.get(value.name) for value in model.outputs]
+    if not given <= inputs or None in outputs:
+        return []
+    return [value for value in outputs if value is not None]
 
 
 _JOINING = ("Merge", "StreamMerge")

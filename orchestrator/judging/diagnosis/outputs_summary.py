@@ -16,6 +16,7 @@ from ..metric_text import beside_limit, metric_number
 from .first_divergence import FirstDivergence
 from .summary import Summary
 
+_TOLD = ("outputs-exchanged", "other-outputs")
 _DUMP = "Which operator is wrong a dump tells: goldwatch config new, then compare the dumps."
 
 
@@ -54,7 +55,7 @@ def outputs_summary(summary: Summary, row_of: Callable[[int], Row]) -> Summary:
         what,
         first.tensor,
         _value(first),
-        "" if any(one.code == "outputs-exchanged" for one in summary.warnings) else _DUMP,
+        "" if any(one.code in _TOLD for one in summary.warnings) else _DUMP,
     )
     return replace(summary, suspects=(), culprit=None, sentence=sentence.rstrip())
 
