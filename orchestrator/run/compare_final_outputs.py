@@ -325,7 +325,7 @@ class _FinalOutputs(Source):
             planned.looks,
             models=self.options.models,
         )
-        run.left_out += planned.notes
+        run.unmatched = list(planned.notes)
         failing = {row.tensor for row in run.store.rows("index", verdict=FAIL)}
         # Whole tensors are held against each other: none of a size that is compared in shares.
         wrong = [
@@ -336,8 +336,8 @@ class _FinalOutputs(Source):
         if len(wrong) > 1:
             found = _of_others(wrong, run.engine.workers.settings.conversions)
             if found:
-                run.unmatched = [note("outputs-exchanged", listed(found, _MOST_NAMES))]
-                run.left_out += run.unmatched
+                run.unmatched.append(note("outputs-exchanged", listed(found, _MOST_NAMES)))
+        run.left_out += run.unmatched
 
 
 _MOST_EXCHANGED = 8
@@ -488,9 +488,8 @@ class _OutputPlan:
                 arrays.append(np.asarray(open_golden(entry)[0].array(), np.float64).reshape(-1))
             except (GoldwatchError, OSError, MemoryError):
                 return True
-        return arrays[0].size == arrays[1].size and np.allclose(
-            *arrays, rtol=_CLOSE, atol=0.0, equal_nan=True
-        )
+        one, other = arrays
+        return one.size == other.size and np.allclose(one, other, _CLOSE, 0.0, True)
 
     def _of_model(self, known: _NetworkOutput, at: int) -> RowPlan:
         dumped = DumpedOp(
@@ -521,8 +520,10 @@ class _OutputPlan:
             plan = self._of_model(known, at)
             if at not in self._instead:
                 return plan
-            op, index = self._instead[at]
-            return replace(plan, status=PAIR, golden_op=op, golden_index=index, golden=op)
+            value = self._instead[at]
+            return replace(
+                plan, status=PAIR, golden_op=value[0], golden_index=value[1], golden=value[0]
+            )
         name, _, index = output.text.name.rpartition(":")
         op, number = (name, int(index)) if name and index.isdigit() else (output.text.name, 0)
         return RowPlan(

@@ -1111,3 +1111,53 @@ def test_an_operator_that_reads_what_the_model_does_not_say_is_named(place, kind
     assert device in said and model in said, said
     assert "suspect: sum" in said
     assert "inherited" not in said and "add up" not in said
+
+
+OUTPUTS = {
+    "left out": (["t"], 1, "its output 0 is", "the original model has last:0 there"),
+    "exchanged": (["t", "u"], 0, "in another order (", "the original model has other:0, first:0)"),
+    "fewer": (["t"], 0, "it has 1 of 2: other:0 is not handed out", "outputs agree"),
+    "moved": (["q"], 0, "outputs agree within their limits", ""),
+    "chosen": (["t"], 0, "outputs agree within their limits", ""),
+}
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_outputs_that_are_none_of_the_models_are_told(place, kind) -> None:
+    """The om's json names them, and their own golden data would pass them."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    place.host()
+    device, code, *said = OUTPUTS[kind]
+    model = {"exchanged": ["u", "t"], "fewer": ["u", "t"], "moved": ["r"]}.get(kind, ["y"])
+    for name, outputs in (("a", model), ("b", model if kind == "chosen" else device)):
+        nodes = [
+            helper.make_node("Tanh", ["x"], ["t"], "first"),
+            helper.make_node("Sigmoid", ["x"], ["u"], "other"),
+            helper.make_node("Softmax", ["t"], ["y"], "last"),
+            helper.make_node("Reshape", ["t", "sizes"], ["q"], "view"),
+            helper.make_node("Identity", ["q"], ["r"], "same"),
+        ]
+        # What no output is made of, a converter leaves out.
+        needed = {"q", "r", "t"} if kind == "moved" else {*outputs, "t"}
+        sizes = numpy_helper.from_array(np.array([16], np.int64), "sizes")
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 4))
+        ends = [
+            helper.make_tensor_value_info(one, TensorProto.FLOAT, (16,) if one in "qr" else (4, 4))
+            for one in outputs
+        ]
+        graph = helper.make_graph(
+            [node for node in nodes if node.output[0] in needed], "net", [x], ends, [sizes]
+        )
+        opset = [helper.make_opsetid("", 13)]
+        onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8),
+                  str(place.folder / (name + ".onnx")))  # fmt: skip
+    place.atc("b.onnx", "b.om", *(["--out_nodes=first:0"] if kind == "chosen" else []))
+    done = place.locate("a.onnx", "b.om", "-o", "out")
+    text = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == code, text
+    assert all(one in text for one in said), text
+    warned = "the om hands out other tensors than the original model" in text
+    assert warned == (kind not in ("moved", "chosen")), text
+    assert ("look at what the om ends with" in text) == bool(code), text
