@@ -335,8 +335,6 @@ def _no_weights_fit(run: Run, place: Place) -> bool:
         for row in run.store.rows(place=place)
         if row.kind == "output" and row.op_type.lower() in LINEAR
     ]
-    if any(row.cause == "shape" for row in rows):
-        return True
     ops = {row.op for row in rows}
     recomputation = run.recomputation()
     # Without the original model operators are right by the weights of their own dumps.
@@ -344,7 +342,8 @@ def _no_weights_fit(run: Run, place: Place) -> bool:
         at == place and op in ops and verdict.state == RIGHT
         for (at, op, _), verdict in recomputation.verdicts().items()
     )
-    return len(ops) > 1 and not right and all(row.verdict == FAIL for row in rows)
+    differ = [row.verdict == FAIL or row.cause == "shape" for row in rows]
+    return len(ops) > 1 and not right and all(differ)
 
 
 def _word(steps: List[str]) -> str:

@@ -46,6 +46,7 @@ from ..model.graph import ModelGraph
 from ..model.never_dumped import may_lack_dump_reason, no_dump_reason
 from ..model.op_node import OpNode
 from ..model.row_plan import INPUT, OUTPUT
+from ..recomputing.recomputed_output import OtherShape
 from ..store.row_sql import row_key
 from .engine import Engine
 from .recomputation import NONE, Recomputation
@@ -61,8 +62,6 @@ _LENGTH_FOLLOWS = (
     "what stays follows from the device's own inputs, which are within their limits (near a tie or "
     "a threshold rounding rules)"
 )
-_COUNTING = ("NonMaxSuppression", "NonZero", "Where", "Unique")
-"""Words in the types of operators whose values tell how long their outputs are."""
 _HAS_FEW_STEPS = "SELECT 1 FROM row WHERE target_dtype LIKE 'float8%' LIMIT 1"
 _TO_FEW_STEPS = re.compile(r"(?i)(ascend|dynamic)?quant|cast")
 """Types of operators that round to a narrower type."""
@@ -99,8 +98,8 @@ def judge_by_computing(engine: Engine, reader: RunReader) -> None:
 
 
 def _of_other_lengths(engine: Engine) -> List[Row]:
-    """Return the outputs that golden data hold in another shape, of operators whose values tell how
-    long they are; those that were judged at an earlier start, too.
+    """Return the outputs that golden data hold in another shape; those that were judged at an
+    earlier start, too.
     """
     rows = [row for row in engine.store.rows(verdict=NOT_COMPARED) if row.cause == _SHAPE]
     rows += engine.store.rows(verdict=FAIL)
@@ -108,9 +107,7 @@ def _of_other_lengths(engine: Engine) -> List[Row]:
     return [
         row
         for row in rows
-        if row.kind == OUTPUT
-        and any(word in row.op_type for word in _COUNTING)
-        and (row.cause == _SHAPE or row.code_value(OTHER_LENGTH) is not None)
+        if row.kind == OUTPUT and (row.cause == _SHAPE or row.code_value(OTHER_LENGTH) is not None)
     ]
 
 
@@ -118,7 +115,7 @@ def _judged_lengths(
     engine: Engine, observed_ops: ObservedOps, reader: RunReader, rows: Sequence[Row]
 ) -> List[Row]:
     """Return rows of :func:`_of_other_lengths` that are judged otherwise by what is computed of the
-    device's own inputs: it tells how long they have to be.
+    device's own inputs: it tells how long they have to be, and of which shape.
     """
     ops = {(row.place, row.op): observed_ops.find(row.place, row.op) for row in rows}
     verdicts = reader.recompute(
@@ -137,6 +134,8 @@ def _judged_lengths(
             verdicts.get((row.place, row.op, row.tensor_index or 0)),
         )
         error = None if verdict is None else verdict.own_error
+        if verdict is not None and verdict.code == OtherShape.code:
+            now = now.noted(sentence_of(verdict), OTHER_LENGTH, verdict=FAIL, cause="")
         if op is not None and verdict is not None and error is not None and any(error.counts):
             if verdict.state == WRONG:
                 now = now.noted(sentence_of(verdict), OTHER_LENGTH, verdict=FAIL, cause="")

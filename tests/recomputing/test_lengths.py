@@ -7,6 +7,7 @@ import onnx_models as build
 import pytest
 from onnx import TensorProto
 from onnx.helper import make_node as node
+from onnx_run import float16_values
 from scene_networks import only_suspect
 
 from goldwatch.operators import Node, compute
@@ -126,3 +127,28 @@ def test_places_that_are_not_zero(net, kind):
         assert not result["summary"]["suspects"]
     else:
         assert code == 1 and only_suspect(result["summary"])["op"] == "places"
+
+
+@pytest.mark.parametrize("fault", [None, lambda array: np.pad(array, ((0, 0),) * 3 + ((0, 1),))])
+def test_a_shape_that_does_not_follow_from_the_devices_own_inputs_is_wrong(net, fault):
+    """Not only of operators whose values tell how long their outputs are."""
+    x = float16_values((1, 3, 8, 8))
+    nodes = [
+        node("Relu", ["x"], ["t"], name="first"),
+        node("Conv", ["t", "w"], ["y"], name="conv"),
+    ]
+    model = build.model(
+        nodes,
+        [build.value("x", x.shape)],
+        [build.value("y", (1, 4, 6, 6))],
+        [build.weight("w", float16_values((4, 3, 3, 3)))],
+    )
+    net.prepare(model, {"x": x}, fault=None if fault is None else ("conv", fault))
+    for force in (True, False):
+        code, result, said = net.compare(force=force)
+        assert code == (fault is not None), said
+        told = (
+            "its output has the shape [1, 4, 6, 7], what is computed [1, 4, 6, 6]); its inputs are"
+        )
+        assert (told in said) == (fault is not None), said
+        assert ("the shape of its output is not what they make" in said) == (fault is not None)

@@ -347,6 +347,10 @@ def _out_of_good(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     own inputs alone, and whose inputs are within their limits.
     """
     within = "; its inputs are within their limits"
+    if first.other_shape:
+        return _Own(
+            "%s, and the shape of its output is not what they make, so it is wrong." % within
+        )
     if estimate is not None and not estimate.output.different and not estimate.output.spoiled:
         return (
             "; it is equal to golden data: the limit is one that equal tensors do not meet, and "

@@ -111,6 +111,8 @@ class FirstDivergence:
         That it is outside limits which are stricter than rounding; None where it is not.
     not_computed
         Why its output could not be computed again; empty where it was, or was not asked for.
+    other_shape
+        Its output has another shape than what is computed of the device's own inputs.
     in_training
         The original model has the operator in training mode, and an om computes otherwise.
     wrong_before
@@ -140,6 +142,7 @@ class FirstDivergence:
     not_computed: str = ""
     in_training: bool = False
     underflow: str = ""
+    other_shape: bool = False
     masked: str = ""
     wrong_before: str = ""
 

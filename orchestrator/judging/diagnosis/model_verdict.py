@@ -27,6 +27,7 @@ from ...base.wording import listed, plural
 from ...dumps.place import name_order
 from ...metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ...model.graphs_of_run import ModelGraphs
+from ...recomputing.recomputed_output import OtherShape
 from ...tensors.type_precision import rounding_of
 from ..limits import Limits
 from ..row_judge import decides
@@ -245,6 +246,7 @@ class ModelVerdict:
                     if unread
                     else "",
                     in_training=self.first_estimate.in_training,
+                    other_shape=verdict is not None and verdict.code == OtherShape.code,
                 )
                 if self.first_estimate.follows:
                     before = {op.name for op in inputs.before(self.first_estimate.op)}
