@@ -299,9 +299,13 @@ def test_exchanged_model_and_om_are_reported(place) -> None:
         ("nothing.onnx", "model.om", "MODEL: nothing.onnx does not exist"),
         ("model.om", "nothing.om", "OM: nothing.om does not exist"),
         ("model.onnx", "nothing.om", "OM: nothing.om does not exist"),
+        ("model.onnx", "npu", "OM: npu is not a regular file"),
+        ("cut.onnx", "model.om", "cut.onnx: cut short: the field at byte"),
     ],
 )
 def test_a_missing_model_is_reported_before_atc_runs(place, model, om, words) -> None:
+    whole = (place.folder / "model.onnx").read_bytes()
+    (place.folder / "cut.onnx").write_bytes(whole[:-50])
     done = place.locate(model, om, "-o", "out")
     assert done.returncode == 4 and words in done.stderr
     assert place.commands(done) == [] and not (place.folder / "out").exists()

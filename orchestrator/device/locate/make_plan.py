@@ -15,7 +15,7 @@ from ...adapters.child_python import resolve_python, runs
 from ...adapters.golden_folder import golden_files
 from ...adapters.pythons import in_environments, on_path
 from ...adapters.tensorflow.pythons import find_tensorflow_python
-from ...base.errors import GoldwatchError, InputError, UsageError
+from ...base.errors import GoldwatchError, InputError, MissingPath, UsageError, require_file
 from ...base.manifest import read_manifest
 from ...base.mounts import free_bytes, nearest_folder
 from ...base.naming import printable
@@ -393,13 +393,11 @@ def _interface(
 ) -> Optional[OmInterface]:
     """Return what the json of an om says; it is made with atc where it is not given."""
     request = plan.request
-    if not os.path.isfile(om):
-        plan.problems.append(
-            Problem(
-                "%s: %s does not exist" % (what, om),
-                "check the path; it is read from the current folder",
-            )
-        )
+    try:
+        require_file(om, what)
+    except MissingPath as error:
+        hint = error.hint or "give the om's file, or two folders of dumps to goldwatch compare"
+        plan.problems.append(Problem(error.message, hint))
         return None
     kind = kind_of_file(om)
     path = json_path

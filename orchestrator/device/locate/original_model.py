@@ -155,6 +155,8 @@ def read_original(path: str, weights: Optional[str] = None) -> OriginalModel:
     if kind == SAVED_MODEL:
         return read_original(os.path.dirname(path) or os.curdir)
     if kind is None:
+        if path.lower().endswith(".onnx"):
+            OnnxModel(path)  # It says where a damaged one ends.
         raise InputError("MODEL: %s is %s" % (path, file_kind.words), hint=_HINT)
     if weights is not None and kind != CAFFE:
         raise InputError(
