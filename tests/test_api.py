@@ -21,6 +21,7 @@ import pytest
 import goldwatch
 from goldwatch.config.dump_plan import ModelDump
 from goldwatch.config.dump_plan_formats import write_plan
+from goldwatch.run import compare_folders
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "docs", "reference", "python.md")
 
@@ -540,7 +541,8 @@ def test_missing_paths_raise_goldwatch_errors(tmp_path):
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_progress_is_reported_while_files_are_still_planned(tmp_path):
+def test_progress_is_reported_while_files_are_still_planned(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare_folders, "_SLICE", 64)
     testing = [sys.executable, "-m", "goldwatch.testing"]
     subprocess.check_call(
         testing + ["make", "net", "--ops", "100", "--size", "64"], cwd=str(tmp_path)

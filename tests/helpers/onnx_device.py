@@ -57,6 +57,7 @@ def on_device(path, feeds, fused=(), fault=None, kept=(), shortened=()):
             )
             continue
         inside = chains.get(name, (name,))
+        weights[""] = None
         read = [values[value] if value in values else weights[value] for value in node.input]
         if name in kept:
             read = [
@@ -110,7 +111,10 @@ def _held(array):
 
 
 def _run(node, arrays, proto):
-    arrays = [each.astype(np.float32) if each.dtype == np.float16 else each for each in arrays]
+    given = {name: each for name, each in zip(node.input, arrays) if each is not None}
+    arrays = [
+        each.astype(np.float32) if each.dtype == np.float16 else each for each in given.values()
+    ]
     if node.op_type == "Cast" and node.attribute[0].i == onnx.TensorProto.BFLOAT16:
         # onnxruntime hands over no bfloat16.
         bits = arrays[0].view(np.uint32)
@@ -118,14 +122,14 @@ def _run(node, arrays, proto):
         return [rounded.astype(np.uint32).view(np.float32)]
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
-        for name, each in dict(zip(node.input, arrays)).items()
+        for name, each in zip(given, arrays)
     ]
     graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name=node.output[0])])
     single = helper.make_model(graph, opset_imports=proto.opset_import, ir_version=proto.ir_version)
     session = onnxruntime.InferenceSession(
         single.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    return session.run(None, dict(zip(node.input, arrays)))
+    return session.run(None, dict(zip(given, arrays)))
 
 
 def write_model(model, path, command):

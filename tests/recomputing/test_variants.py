@@ -1466,6 +1466,39 @@ def test_an_operator_that_reads_one_value_twice_in_place_of_two_is_named(net):
     assert "is right on what it read" in suspect["evidence"] and "inherited" not in said
 
 
+@pytest.mark.parametrize("beside", ["the device", "golden data"])
+def test_an_output_that_differs_where_rounding_decides_is_not_inherited(net, beside):
+    """A place in the middle of two elements: both take one of them, of inputs that differ by the
+    rounding to float16.
+    """
+    x = np.random.RandomState(0).standard_normal((1, 2, 6, 20)).astype(np.float32)
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("Resize", ["t", "", "", "sizes"], ["u"], name="op", mode="nearest",
+             coordinate_transformation_mode="half_pixel", nearest_mode="round_prefer_ceil"),
+        node("Neg", ["u"], ["y"], name="last"),
+    ]  # fmt: skip
+    held = [build.weight("sizes", np.array([1, 2, 6, 6], np.int64))]
+    ends = [build.value("x", x.shape)], [build.value("y", (1, 2, 6, 6))]
+
+    def low(array):
+        other = array.copy()
+        other[..., 4] = -x[..., 14]
+        return other
+
+    fault = ("op", low) if beside == "the device" else None
+    net.prepare(build.model(nodes, *ends, held), {"x": x}, fault=fault)
+    if fault is None:
+        for name, sign in (("op", 1), ("last", -1)):
+            (path,) = glob.glob(net.path("golden", name + ".*.npy"))
+            array = np.load(path)
+            array[..., 4] = -sign * x[..., 14]
+            np.save(path, array)
+    code, result, said = net.compare()
+    assert code == 1 and not result["summary"]["suspects"], said
+    assert "the error is inherited" not in said and "elements differ that rounding decides" in said
+
+
 @pytest.mark.parametrize("ulps", [0, 12, 40])
 def test_a_function_of_float32_is_off_by_some_units_in_the_last_place(ulps):
     """As tanh of onnxruntime's RNN is at the clip: no error of inputs reaches it there."""

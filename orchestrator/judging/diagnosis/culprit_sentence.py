@@ -328,8 +328,9 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
         "; computed again from the device's own inputs it is right, so the error is "
         "inherited, and grew on the way."
         if estimate.inherits
-        else "; computed again from the device's own inputs it is right, but its golden "
-        "tensor could not be computed of golden inputs: %s." % _NOT_KNOWN
+        else "; computed again from the device's own inputs it is right, but whether its golden "
+        "tensor follows from golden inputs is not known (it could not be computed, or elements "
+        "differ that rounding decides): %s." % _NOT_KNOWN
     )
 
 
