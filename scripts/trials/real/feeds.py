@@ -234,7 +234,7 @@ def file_bytes(number: int, count: int) -> Array:
     ]
     if number % 2:
         records = b"".join(
-            bytes([number, 0, at & 255, at >> 8])
+            bytes([number & 255, 0, at & 255, at >> 8])
             + bytes(random.randint(0, 40, 12).astype(np.uint8))
             for at in range(80)
         )
