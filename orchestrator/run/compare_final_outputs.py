@@ -436,10 +436,9 @@ class _OutputPlan:
         """Return the outputs of the original model that stand in place of outputs of the om which
         are none of them, by the number of the om's, and note where the two differ.
         """
-        graph = self._graph
-        if graph is None or not known:
+        theirs = [] if self._graph is None else _outputs_of_original(self._options, self._graph)
+        if not theirs or not known:
             return {}
-        theirs = _outputs_of_original(self._options, graph)
         plans = [self._of_model(one, at) for at, one in enumerate(known)]
         ours = [
             None if plan.golden_op is None else (plan.golden_op, plan.golden_index or 0)
@@ -447,8 +446,6 @@ class _OutputPlan:
         ]
         left = [value for value in theirs if value not in ours]
         others = [at for at, value in enumerate(ours) if value is not None and value not in theirs]
-        if not theirs:
-            return {}
         instead = {
             at: value for at, value in zip(others, left) if not self._hold_the_same(ours[at], value)
         }
