@@ -168,14 +168,16 @@ def test_failing_ops_are_marked_in_the_list_and_searchable_by_verdict(driver, la
 
 def test_the_minimap_shows_the_visible_part_and_moves_it(driver, large):
     from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.support.ui import WebDriverWait
 
     show(driver, large)
     canvas = element(driver, ".network-frame .minimap")
-    assert canvas.is_displayed()
+    painted = WebDriverWait(driver, 60, 0.02)  # in the next frame of the browser
+    painted.until(lambda _: canvas.is_displayed())
     reddish = """
     const c = document.querySelector('.minimap'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
     return d.some((red, at) => at % 4 === 0 && red > 150 && d[at + 1] < 80 && d[at + 3] > 200)"""  # noqa: E501
-    assert driver.execute_script(reddish)
+    painted.until(lambda it: it.execute_script(reddish))
     top = "return document.querySelector('#graph').scrollTop"
     element(driver, "#graph").click()
     ActionChains(driver).move_to_element_with_offset(canvas, 0, 70).click().perform()
@@ -183,7 +185,7 @@ def test_the_minimap_shows_the_visible_part_and_moves_it(driver, large):
     ActionChains(driver).move_to_element_with_offset(canvas, 0, -70).click().perform()
     assert driver.execute_script(top) < low
     element(driver, "#tools button[title='fold all groups']").click()
-    assert not canvas.is_displayed()
+    painted.until(lambda _: not canvas.is_displayed())
 
 
 def test_the_original_model_is_shown_beside_with_fused_ops_linked(driver, tmp_path):
