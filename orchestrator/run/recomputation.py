@@ -67,6 +67,7 @@ from .engine import Engine
 from .target_file import DELETED, GONE
 
 if TYPE_CHECKING:
+    from ..recomputing.beside_golden import BesideGolden
     from ..recomputing.original_cuts import Original
     from ..recomputing.recomputer import Recomputer
     from ..recomputing.variant_search import VariantSearch
@@ -88,7 +89,7 @@ threads at most.
 """
 
 LEAST_COST_S = 0.22
-"""What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates
+"""What ``auto`` may take of however short a comparison, as :meth:`StepOps.cost_s` estimates
 it.
 """
 SHARE = 0.2
@@ -303,10 +304,10 @@ class Recomputation:
         for key in [key for key in wrong if key not in self._golden_follows]:
             self._golden_follows[key] = self.golden_follows(*key)
             recomputer = self._recomputer(key[0]) if self._how != NONE else None
-            golden = partial(_golden, self._engine.goldens.of(key[0]))
-            again = recomputer and recomputer.recompute_in_bfloat16(*key[1:], golden)
-            if again:
-                rounded[key] = again
+            if recomputer and self._beside_golden(recomputer, key[0]).is_of_bfloat16(*key[1:]):
+                again = recomputer.recompute_in_bfloat16(*key[1:])
+                if again is not None:
+                    rounded[key] = again
         if rounded:
             self._computed.update(rounded)
             return self.verdicts()
@@ -338,8 +339,9 @@ class Recomputation:
             ):
                 continue
             recomputer = self._recomputer(place)
-            golden = partial(_golden, self._engine.goldens.of(place))
-            if recomputer is None or not recomputer.golden_overflows(op, number, golden):
+            if recomputer is None or not self._beside_golden(recomputer, place).overflows(
+                op, number
+            ):
                 behind[place, op, number] = one
         return behind
 
@@ -392,23 +394,21 @@ class Recomputation:
 
     def outputs_beside_golden(self, place: Place, op: str) -> List[OutputBesideGolden]:
         """Return the outputs of an op beside what float32 makes of its inputs and golden data;
-        raises as :meth:`Recomputer.outputs_beside_golden`.
+        raises as :meth:`BesideGolden.outputs`.
         """
         recomputer = self._recomputer(place)
         if recomputer is None:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
-        return recomputer.outputs_beside_golden(
-            op, partial(_golden, self._engine.goldens.of(place))
-        )
+        return self._beside_golden(recomputer, place).outputs(op)
 
     def error_transfer(self, place: Place, op: str) -> Optional[ErrorTransfer]:
         """Return how small errors of an op's inputs come out; as
-        :meth:`Recomputer.error_transfer`."""
+        :meth:`BesideGolden.error_transfer`."""
         recomputer = self._recomputer(place)
         return (
             None
             if recomputer is None
-            else recomputer.error_transfer(op, partial(_golden, self._engine.goldens.of(place)))
+            else self._beside_golden(recomputer, place).error_transfer(op)
         )
 
     def op_function(self, place: Place, op: str) -> OpFunction:
@@ -417,6 +417,11 @@ class Recomputation:
         if recomputer is None:
             raise NotComputable("; ".join(self.notes) or "the original model is not known")
         return recomputer.op_function(op)
+
+    def _beside_golden(self, recomputer: Recomputer, place: Place) -> BesideGolden:
+        from ..recomputing.beside_golden import BesideGolden
+
+        return BesideGolden(recomputer.step, partial(_golden, self._engine.goldens.of(place)))
 
     def golden(self, place: Place, name: str, index: int) -> Optional[Tensor]:
         """Return a golden tensor by its original name and output; None where it was not saved or
@@ -442,9 +447,7 @@ class Recomputation:
         return (
             None
             if recomputer is None
-            else recomputer.golden_follows(
-                op, number, partial(_golden, self._engine.goldens.of(place))
-            )
+            else self._beside_golden(recomputer, place).follows(op, number)
         )
 
     def golden_variants(self, place: Place, op: str, number: int) -> Optional[VariantSearch]:
@@ -452,9 +455,10 @@ class Recomputation:
         where that cannot be computed.
         """
         recomputer = self._recomputer(place)
-        golden = partial(_golden, self._engine.goldens.of(place))
         return (
-            None if recomputer is None else recomputer.golden_variants(op, number, golden, excess)
+            None
+            if recomputer is None
+            else self._beside_golden(recomputer, place).variants(op, number, excess)
         )
 
     def document(self) -> Optional[Dict[str, Any]]:
@@ -494,7 +498,7 @@ class Recomputation:
 
     def _cost_s(self, op: ObservedOp) -> float:
         recomputer = self._recomputer(op.place)
-        return OP_S + (recomputer.cost_s(op.name) if recomputer is not None else 0.0)
+        return OP_S + (recomputer.step.cost_s(op.name) if recomputer is not None else 0.0)
 
     def _compute(self, ops: Sequence[ObservedOp], by_golden: ByGolden) -> None:
         ops = [op for op in ops if (op.place, op.name) not in self._done]
@@ -509,7 +513,7 @@ class Recomputation:
                     if one.tight is not None or not results
                 ] or results
                 why = (
-                    recomputer.why_not_computable(op.name)
+                    recomputer.step.why_not_computable(op.name)
                     if recomputer is not None and not recomputer.knows(op.name)
                     else None
                 )
@@ -544,7 +548,7 @@ class Recomputation:
             partial(one.recompute, op.name) if one is not None and one.knows(op.name) else list
             for op, one in known
         ]
-        small = [one is not None and one.elements(op.name) <= _TOGETHER for op, one in known]
+        small = [one is not None and one.step.elements(op.name) <= _TOGETHER for op, one in known]
         threads = min(self._engine.workers.jobs, sum(small), _MOST_THREADS)
         if threads < 2:
             return [task() for task in tasks]

@@ -14,10 +14,10 @@ import numpy as np
 from ...judging.diagnosis.own_error.normal_error import least_rounding
 from ...judging.diagnosis.row_digest import Observation
 from ...operators import Value
+from ...recomputing.beside_golden import MASK
 from ...recomputing.output_error import own_error
 from ...recomputing.piece import rounded
 from ...recomputing.recomputed_output import OutputBesideGolden
-from ...recomputing.recomputer import MASK
 from ...tensors.type_precision import ROUNDING
 from .choosing_ops import UNBOUNDED
 

@@ -18,8 +18,8 @@ from ...judging.diagnosis.own_error.estimate import HIGHEST_SCORE, Estimate, Sho
 from ...judging.diagnosis.own_error.normal_error import Normal
 from ...judging.diagnosis.suspects import HIGH, Suspect
 from ...model.op_node import OpNode
+from ...recomputing.beside_golden import MASK
 from ...recomputing.recomputed_output import PRODUCT, OutputBesideGolden, Recomputed
-from ...recomputing.recomputer import MASK
 from ...run.tensor_reader import RunReader
 from ...tensors.type_precision import ROUNDING
 from .choosing_ops import UNBOUNDED, ErrorNetwork
