@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 import numpy as np
 
 from ..base.errors import FormatError, GoldwatchError, NotComparable
+from ..model.op_groups import RESHAPING_TYPES
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
 from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums
@@ -38,10 +39,10 @@ chosen, no trial.
 """
 
 _KEEPING = frozenset(
-    """
-    reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 unsqueezev3 expanddims flatten
-    flattenv2 identity identityn reformat bitcast stopgradient dropout snapshot cast transdata
-    """.split()
+    [
+        *map(str.lower, RESHAPING_TYPES),
+        *"identity identityn reformat bitcast stopgradient dropout snapshot cast transdata".split(),
+    ]
 )
 _SUMMING = frozenset(
     """

@@ -29,20 +29,14 @@ from weakref import WeakKeyDictionary
 from ..base.wording import listed
 from .graph import ModelGraph
 from .never_dumped import EVERYTHING, DumpRequest, may_lack_dump_reason, no_dump_reason
+from .op_groups import RESHAPING_TYPES
 from .op_node import OpNode, gear_named, gear_of
 
 _BRANCHING = frozenset(["If", "_If", "StatelessIf", "Case", "StatelessCase"])
 _LOOPING = frozenset(["While", "_While", "StatelessWhile"])
 _LOOP_CONDITION, _LOOP_BODY = 0, 1
 
-_PLACING = frozenset(
-    [
-        "Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Reshape", "Flatten", "FlattenV2",
-        "ExpandDims",
-        "ReFormat", "Bitcast", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2",
-        "UnsqueezeV3",
-    ]
-)  # fmt: skip
+_PLACING = RESHAPING_TYPES | {"Concat", "ConcatD", "ConcatV2", "ConcatV2D", "ReFormat", "Bitcast"}
 """Types that the compiler may replace by a placement of their inputs and outputs in memory."""
 
 _PLACED = (

@@ -11,7 +11,7 @@ from typing import FrozenSet, List, Optional, Set, Tuple
 
 from ..base.element_types import BY_GE_NAME
 from .graph import ModelGraph
-from .op_groups import FOLLOWING_TYPES
+from .op_groups import FOLLOWING_TYPES, RESHAPING_TYPES
 from .op_node import QUANT_TYPE, OpNode
 
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
@@ -68,12 +68,7 @@ def _type(ge_name: str) -> str:
     return entry.name if entry is not None else ""
 
 
-_MOVING = FOLLOWING_TYPES | frozenset(
-    [
-        "ExpandDims", "Flatten", "FlattenV2", "Identity", "Reshape", "Squeeze", "SqueezeV2",
-        "SqueezeV3", "Transpose", "TransposeD", "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
-    ]
-)  # fmt: skip
+_MOVING = FOLLOWING_TYPES | RESHAPING_TYPES | {"Identity", "Transpose", "TransposeD"}
 """Types whose first input holds all values of their output, in another order or type at most."""
 
 

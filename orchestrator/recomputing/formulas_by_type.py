@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 
 import numpy as np
 
+from ..model.op_groups import RESHAPING_TYPES
 from ..operators import ASCEND, ONNX, Arithmetic, Node, Value, compute, find
 from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of
@@ -81,8 +82,10 @@ _SOFTMAX = {
     "logsoftmaxv2": "LogSoftmax",
 }
 _MOVING = frozenset(
-    "transpose transposed permute reshape squeeze squeezev2 squeezev3 unsqueeze unsqueezev2 "
-    "unsqueezev3 expanddims expanddimsd flatten flattenv2 identity transdata".split()
+    [
+        *map(str.lower, RESHAPING_TYPES),
+        *"transpose transposed permute expanddimsd identity transdata".split(),
+    ]
 )
 _TAKING = {name: "Gather" for name in ("gather", "gatherv2", "gatherv2d")}
 _TAKING.update(gatherd="GatherElements", gatherelements="GatherElements", gathernd="GatherND")

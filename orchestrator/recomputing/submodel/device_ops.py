@@ -14,14 +14,12 @@ from ...base.naming import printable
 from ...model.counterpart import Counterparts
 from ...model.graph import ModelGraph
 from ...model.never_dumped import FIXED_TYPES, INPUT_TYPES, never_dumps
-from ...model.op_groups import FOLLOWING_TYPES, groups_of
+from ...model.op_groups import FOLLOWING_TYPES, RESHAPING_TYPES, groups_of
 from ...model.op_node import OpNode
 from ...model.row_plan import PAIR
 from .read_original import Original, outputs_in
 
-KEEPING = frozenset(
-    ["Dropout", "ExpandDims", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"]
-)
+KEEPING = RESHAPING_TYPES | {"Dropout", "Identity"}
 """Types of nodes whose output has the values of their input, perhaps in another shape."""
 
 _LEAST_KNOWN = 0.5
