@@ -13,7 +13,7 @@ from in_process import run_here
 
 from goldwatch import compare
 from goldwatch.base.errors import UsageError
-from goldwatch.run.compare_final_outputs import parse_output
+from goldwatch.run.output_files import parse_output
 from goldwatch.schemas import load_schema
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, write_outputs
 
