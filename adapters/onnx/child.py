@@ -433,9 +433,6 @@ class _Run:
             document["random_seed"] = self._job["seed"]
         return document
 
-    def _saturating(self) -> List[str]:
-        return self.backend.saturating() if isinstance(self.backend, Onnxruntime) else []
-
     def _result(self, writer: GoldenWriter, chosen: Sequence[ValueToSave]) -> Dict[str, Any]:
         return {
             "backend": self.backend.name,
@@ -449,7 +446,6 @@ class _Run:
                 printable(target.title) for target in chosen if target.nondeterministic
             ],
             "training": self._training,
-            "saturating": [printable(each) for each in self._saturating()],
             "not_finite": writer.extra.get(NOT_FINITE),
             "inputs": writer.extra.get("inputs", []),
             "overflowed": [

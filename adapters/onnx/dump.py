@@ -128,9 +128,8 @@ def dump(
     dict
         ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``,
         ``nondeterministic``, ``training`` (types and names of nodes in training mode),
-        ``saturating`` (nodes that the processor cannot compute right), ``inputs``, ``overflowed``
-        (lists of name, number of values and type), ``not_finite`` (as in the manifest),
-        ``options`` and ``warnings``.
+        ``inputs``, ``overflowed`` (lists of name, number of values and type), ``not_finite`` (as in
+        the manifest), ``options`` and ``warnings``.
 
     Raises
     ------
@@ -454,13 +453,6 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
             out.append("in training mode: %s; %s: export with model.eval()" % (
                 listed(training, 3), why,
             ))  # fmt: skip
-    cut = result["saturating"]
-    if cut:
-        out.append(
-            "on this processor (no VNNI) onnxruntime cuts sums of two products of uint8 and int8 "
-            "to 16 bits: golden data of %s may be wrong; make them on another one, or with the "
-            "reference backend" % listed(cut, 3)
-        )
     drawn = result["nondeterministic"]
     if drawn:
         message = "%d tensor%s out of random numbers, from %s on: not compared"

@@ -96,6 +96,19 @@ def node_of(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> byte
     return field(1, body + field(4, op_type.encode("ascii")))
 
 
+def cast_of(source: str, target: str, dtype: int) -> bytes:
+    """Return a Cast of a value to a type."""
+    to = field(1, b"to") + field(3, dtype) + field(20, 2)
+    names = field(1, encoded(source)) + field(2, encoded(target))
+    return field(1, names + field(4, b"Cast") + field(5, to))
+
+
+def with_inputs(file: WireFile, node: OnnxNode, inputs: Sequence[str]) -> bytes:
+    """Return a node that reads other values."""
+    body = b"".join(field(1, encoded(name)) for name in inputs)
+    return field(1, body + _rest(file, (node.record.first, node.record.last), (1,)))
+
+
 def inlined(
     file: WireFile, body: OnnxGraph, prefix: str, around: Mapping[str, str]
 ) -> Tuple[bytes, Dict[str, str]]:

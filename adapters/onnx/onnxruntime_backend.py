@@ -24,11 +24,11 @@ from typing import (
 import numpy as np
 
 from ...base.element_types import element_count
-from ...base.protowire import field
 from ...netfiles.narrow_types import decode, held_as, is_narrow
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
 from ...netfiles.onnx_value_headers import OnnxTensor, OnnxValue
+from .exact_products import products_to_replace, without_cut_products
 from .inputs import Fed
 from .model_additions import initializer_of, input_of, node_of, output_of, with_additions
 from .onnxruntime_messages import explained, lacks_kernel, missing_package
@@ -39,9 +39,6 @@ _ROUNDED = ("float16", "bfloat16")
 _SIZE = "goldwatch/size/"
 # Elements of an initializer that may tell a shape; chosen, no trial.
 _MOST_OF_SHAPE = 1024
-_WEIGHT_AND_ZERO = {"QLinearConv": (3, 2), "QLinearMatMul": (3, 2), "MatMulInteger": (1, 2)}
-"""Nodes whose kernels multiply uint8 by int8: their input with the weights, and the zero point of
-the other one."""
 Result = Tuple[ValueToSave, Union[np.ndarray, str], str]
 """A target, its values (or the reason why there are none), and the name of the model's type."""
 
@@ -156,6 +153,7 @@ class Onnxruntime:
             names,
             stop,
         )
+        self._products = products_to_replace(model, onnxruntime)
         self._outputs_kept: Optional[Set[str]] = None
         inputs = {value.name for value in model.graph.inputs}
         self._input_fields = b"".join(
@@ -201,39 +199,6 @@ class Onnxruntime:
             _array(value, outputs[name].type)
             for name, value in zip(names, self._run(session, names, "what conditions of If need"))
         ]
-
-    def saturating(self) -> List[str]:
-        """Return the nodes of uint8 times int8, by name and type, where this processor cuts sums of
-        two products to 16 bits: x86 without VNNI does (onnxruntime's page about quantization, "U8S8
-        saturation"; measured, also without optimisation). A product that shows it is computed.
-        """
-        held, of_int8 = self._model.graph.initializers, BY_NAME["int8"].code
-        found = []
-        for name, node in zip(self._names, self._model.graph.nodes):
-            inputs = [
-                held.get(node.inputs[place]) if place < len(node.inputs) else None
-                for place in _WEIGHT_AND_ZERO.get(node.op_type, ())
-            ]
-            types = [None if tensor is None else tensor.dtype for tensor in inputs]
-            if types and types[0] == of_int8 != types[1]:
-                found.append("%s (%s)" % (name, node.op_type))
-        if not found:
-            return []
-        sums = b"".join(
-            [
-                node_of("MatMulInteger", ["a", "b"], ["y"]),
-                initializer_of("a", BY_NAME["uint8"].code, (1, 2), b"\xff\xff"),
-                initializer_of("b", of_int8, (2, 1), b"\x7f\x7f"),
-                output_of("y"),
-                field(2, b"g"),
-            ]
-        )
-        model = field(1, 4) + field(8, field(2, 10)) + field(7, sums)
-        options = self._ort.SessionOptions()
-        options.graph_optimization_level = self._ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        session = self._ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        return found if session.run(None, {})[0].item() != 2 * 255 * 127 else []
 
     def run_first(self, count: int) -> None:
         """Run the model's first nodes alone, whatever comes of it."""
@@ -398,11 +363,13 @@ class Onnxruntime:
             and value.name not in self._outputs_kept
             and value not in without_values
         ]
+        without = [*self._without, *without]
+        replaced, exact = without_cut_products(self._products, without)
         with self._model.open() as file:
             return with_additions(
                 file,
-                self._input_fields + additions,
-                [*self._without, *without],
+                self._input_fields + additions + exact,
+                [*without, *replaced],
                 [*left_out, *without_values],
             )
 

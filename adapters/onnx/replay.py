@@ -8,7 +8,8 @@ import importlib.util
 import io
 import os
 import sys
-from typing import Any, Dict, List, Optional, Sequence
+import tempfile
+from typing import Any, Collection, Dict, List, Optional, Sequence
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from ..child.serve import Parent
 from ..child_python import resolve_python, runs
 from ..replaying.child import serve_pieces
 from ..replaying.run import PieceRunner
+from .exact_products import multiplies_integers, products_to_replace, without_cut_products
+from .model_additions import with_additions
 from .onnxruntime_messages import explained, missing_package
 
 Array = Any
@@ -123,7 +126,7 @@ class _Runner:
         OnnxCut(self._model, nodes, inputs, outputs, _Widened(self._model.path)).write(stream)
         names = [border.name for border in outputs]
         try:
-            by_name = dict(zip(names, _session(stream.getvalue()).run(names, feeds)))
+            by_name = dict(zip(names, _session(self._uncut(nodes, stream)).run(names, feeds)))
         except (
             Exception
         ) as error:  # whatever onnxruntime raises about this piece, the others still run
@@ -132,6 +135,24 @@ class _Runner:
             if not isinstance(value, np.ndarray):
                 raise InputError("its output %s is no tensor" % name)
         return [by_name[name] for name in output_names]
+
+    def _uncut(self, numbers: Collection[int], stream: io.BytesIO) -> bytes:
+        """Return the bytes of a piece of some nodes, whose products this processor computes
+        whole.
+        """
+        if not any(multiplies_integers(self._model.graph.nodes[number]) for number in numbers):
+            return stream.getvalue()
+        import onnxruntime
+
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+            file.write(stream.getvalue())
+            file.flush()
+            piece = OnnxModel(file.name)
+            left_out, exact = without_cut_products(products_to_replace(piece, onnxruntime), ())
+            if not left_out:
+                return stream.getvalue()
+            with piece.open() as opened:
+                return with_additions(opened, exact, left_out)
 
     def _dims(self, name: str) -> Optional[Sequence[Optional[int]]]:
         """Return the dims of a value as the model tells them, else as many unknown ones as its ops'

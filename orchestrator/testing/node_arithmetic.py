@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..adapters.onnx.exact_products import FACTORS
 from ..base.protowire import field, varint
 from ..netfiles.onnx_types import BY_NAME
 from ..operators import CAFFE, ONNX, Arithmetic, CannotCompute, Node, compute
@@ -96,6 +97,7 @@ def _by_onnxruntime(node: Node, inputs: Sequence[Any]) -> Tuple[str, Optional[Li
         return "", None
     if any(value is not None and value.dtype.kind not in "fiub" for value in inputs):
         return "", None
+    inputs = _whole_products(node, inputs)
     feeds = {
         "x%d" % at: np.asarray(value, np.float32 if value.dtype.kind == "f" else None, order="C")
         for at, value in enumerate(inputs)
@@ -122,6 +124,22 @@ def _by_onnxruntime(node: Node, inputs: Sequence[Any]) -> Tuple[str, Optional[Li
         return "onnxruntime " + onnxruntime.__version__, list(session.run(None, feeds))
     except Exception as error:
         raise CannotCompute("onnxruntime: %s" % str(error).strip().split("\n")[0]) from None
+
+
+def _whole_products(node: Node, inputs: Sequence[Any]) -> List[Any]:
+    """Return the inputs of a node, none of them int8 where uint8 is multiplied by it: onnxruntime
+    cuts such products on some processors (:mod:`goldwatch.adapters.onnx.exact_products`).
+    """
+    moved = list(inputs)
+    factors = FACTORS.get(node.type, ())
+    mixed = {moved[factor].dtype.name for factor, _ in factors} == {"int8", "uint8"}
+    for factor, zero in factors if mixed else ():
+        if moved[factor].dtype == np.int8:
+            moved += [None] * (zero + 1 - len(moved))
+            for place in (factor, zero):
+                held = np.int8(0) if moved[place] is None else moved[place]
+                moved[place] = (np.asarray(held, np.int16) + 128).astype(np.uint8)
+    return moved
 
 
 def _model(node: Node, names: Sequence[str], feeds: Dict[str, Array]) -> bytes:

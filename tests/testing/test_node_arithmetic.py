@@ -36,6 +36,12 @@ def judge_away(monkeypatch):
         ("ConstantOfShape", {"value": np.array([7], np.int32)}, [np.array([2, 1])], [[7], [7]]),
         ("Clip", {}, [X, None, np.float32(2)], np.minimum(X, 2)),
         ("ReduceSum", {"keepdims": 0}, [X], X.sum()),
+        (
+            "MatMulInteger",
+            {},
+            [np.full((1, 2), 255, np.uint8), np.full((2, 1), 127, np.int8)],
+            [[2 * 255 * 127]],
+        ),
     ],
 )
 def test_a_node_of_onnx_is_computed_by_onnxruntime(judge_away, kind, attributes, inputs, right):

@@ -617,26 +617,49 @@ def test_a_row_that_a_mask_covers_is_told_from_values_that_spread(tmp_path, run,
     assert "only there, and in what follows of it" in text
 
 
-@pytest.mark.parametrize("weights", [np.int8, np.uint8])
-def test_products_that_the_processor_cuts_are_warned_of(tmp_path, run, weights):
-    """onnxruntime's documented "U8S8 saturation": with int8 weights, on x86 without VNNI."""
-    x, w = np.full((1, 4), 255, np.uint8), np.full((4, 3), 127, weights)
+@pytest.mark.parametrize(
+    "op_type, zero, signed",
+    [
+        ("MatMulInteger", None, "x"),
+        ("MatMulInteger", 3, "x"),
+        ("MatMulInteger", None, "w"),
+        ("MatMulInteger", 3, "w"),
+        ("ConvInteger", None, "x"),
+        ("ConvInteger", 3, "w"),
+        ("QLinearMatMul", 3, "w"),
+    ],
+)
+def test_products_of_uint8_and_int8_are_whole_on_any_processor(
+    tmp_path, run, op_type, zero, signed
+):
+    """onnxruntime's documented "U8S8 saturation": on x86 without VNNI its kernels cut them."""
+    x, w = np.full((2, 4), 255, np.uint8), np.full((4, 3), 255, np.uint8)
+    if signed == "x":
+        x = np.array([[127, 127, 127, -128], [-128] * 4], np.int8)
+    else:
+        w = np.array([[127] * 3, [127, 127, -1], [-128] * 3, [127, -128, 0]], np.int8)
+    right = (x.astype(np.int32) - (zero or 0)) @ (w.astype(np.int32) - (zero or 0))
+    zeros = {} if zero is None else {"i": x.dtype.type(zero), "j": w.dtype.type(zero)}
+    names, made = ["x", "w", *zeros], np.int32
+    if op_type == "ConvInteger":
+        x, w, right = x[..., None, None], w.T[..., None, None], right[..., None, None]
+    elif op_type == "QLinearMatMul":
+        scales = {"s": np.float32(0.5), "t": np.float32(1 / 64), "u": np.float32(4)}
+        zeros.update(scales, k=np.uint8(90))
+        names, made = ["x", "s", "i", "w", "t", "j", "u", "k"], np.uint8
+        right = np.clip(np.rint(right / 512) + 90, 0, 255)
     proto = build.model(
-        [node("MatMulInteger", ["x", "w"], ["y"], name="product")],
-        [build.value("x", x.shape, TensorProto.UINT8)],
-        [build.value("y", None, TensorProto.INT32)],
-        [build.weight("w", w)],
+        [node(op_type, names, ["y"], name="product")],
+        [build.value("x", x.shape, TensorProto.INT8 if signed == "x" else TensorProto.UINT8)],
+        [build.value("y", None, TensorProto.INT32 if made == np.int32 else TensorProto.UINT8)],
+        [build.weight(name, np.asarray(array)) for name, array in {"w": w, **zeros}.items()],
     )
     path = build.save(tmp_path / "m.onnx", proto)
     np.save(str(tmp_path / "x.npy"), x)
-    for backend in ("onnxruntime", "reference"):
-        done = run(path, "--input", "x=x.npy", "--backend", backend, "-o", backend)
-        assert done.returncode == 0, done.stderr
-        (made,) = (tmp_path / backend).glob("product.0.*.npy")
-        right = np.array_equal(np.load(str(made)), x.astype(np.int32) @ w)
-        assert right or (backend, weights) == ("onnxruntime", np.int8)
-        warned = "golden data of product (MatMulInteger) may be wrong" in done.stderr
-        assert warned == (not right), done.stderr
+    done = run(path, "--input", "x=x.npy", "-o", "golden")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    (saved,) = (tmp_path / "golden").glob("product.0.*.npy")
+    np.testing.assert_array_equal(np.load(str(saved)), right.astype(made))
 
 
 @pytest.mark.parametrize("trains", [True, False])
