@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Collection, Dict, Hashable, List, Mapping, NamedTuple, Optional, TypeVar
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar
 
 from ..recomputing.output_error import OwnError
 from ..recomputing.recomputed_output import DECISION, MOVE, Recomputed
@@ -47,7 +47,7 @@ SHOWN = 0.05
 _COARSE = ("float16", "bfloat16")
 """Types whose rounding is more than all else that may make a factor of a right output."""
 
-Key = TypeVar("Key", bound=Hashable)
+Key = TypeVar("Key", bound=Tuple[Any, ...])
 
 
 class RecomputationVerdict(NamedTuple):
@@ -70,7 +70,7 @@ class RecomputationVerdict(NamedTuple):
         that it is wrong; else 0.
     code
         Of the reason; mostly empty.
-    by_model
+    by_model, of_shape
         As of :class:`goldwatch.recomputing.recomputed_output.Recomputed`.
     """
 
@@ -82,6 +82,7 @@ class RecomputationVerdict(NamedTuple):
     factor: float = 0.0
     code: str = ""
     by_model: bool = False
+    of_shape: bool = False
 
 
 def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, RecomputationVerdict]:
@@ -90,15 +91,17 @@ def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, Recomputat
     Parameters
     ----------
     computed
-        By any key of an output.
+        By a key that ends with the op's name and the number of its output.
     """
+    firsts = [(key, one.first_other) for key, one in computed.items() if one.first_other]
+    computed = {**computed, **{(*key[:-2], one.op, one.number): one for key, one in firsts}}
     by_kind: Dict[object, List[Key]] = defaultdict(list)
     for key, output in computed.items():
         if output.tight is not None and output.kind not in (MOVE, DECISION):
             by_kind[output.kind, output.dtype].append(key)
     return {
         key: _verdict(key, output, by_kind, computed)._replace(
-            assumed=output.assumed, by_model=output.by_model
+            assumed=output.assumed, by_model=output.by_model, of_shape=output.of_shape
         )
         for key, output in computed.items()
     }

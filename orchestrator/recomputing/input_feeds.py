@@ -44,6 +44,13 @@ class Feed(NamedTuple):
         says; None where it is the model's.
     reshaped
         Whether a Reshape that has no task on the device stands between: the tensor is its input.
+    source
+        The device's output that holds the values, before Cast, TransData and what only reshapes
+        without a task; None: unknown.
+    read_shape
+        In which shape the op reads it, by the json; None: not told.
+    as_read
+        Whether it is computed with in the shape of the tensor, whatever the model says.
     """
 
     tensor: Tensor
@@ -52,6 +59,9 @@ class Feed(NamedTuple):
     assumed: bool = False
     other: Optional[OtherSource] = None
     reshaped: bool = False
+    source: Optional[Tuple[OpNode, int]] = None
+    read_shape: Optional[Tuple[int, ...]] = None
+    as_read: bool = False
 
 
 class OtherSource(NamedTuple):
@@ -60,19 +70,30 @@ class OtherSource(NamedTuple):
     Attributes
     ----------
     op, output
-        Of the device, before Cast and TransData.
+        Of the device, before Cast, TransData and what only reshapes without a task.
     value
         The original's value that this is; None: of none.
+    view
+        The op without a task that reads it; None where the op itself does.
+    by_edge
+        Whether nothing but the om's edge tells that it is read in place of the model's value.
     """
 
     op: OpNode
     output: int
     value: Optional[Value]
+    view: Optional[OpNode] = None
+    by_edge: bool = False
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a constant of the om."""
+        return self.op.type in FIXED_TYPES
 
 
 class _Source(NamedTuple):
-    """A data input of a device op: its number, the output that feeds it, the original's value that
-    this is, the op behind, its output.
+    """An input of a device op: its number, the output that feeds it, the original's value that
+    this is, the op before Cast and TransData, and its output.
     """
 
     number: int
@@ -98,6 +119,8 @@ class Feeder:
         Returns golden data's network input by original name and output, or None.
     uses_shape_of
         Whether an original op uses only the shape of its input, whose values need not be dumped.
+    unshaped
+        Returns the original value that one holds in another shape, before what only reshapes.
     """
 
     def __init__(
@@ -108,7 +131,9 @@ class Feeder:
         joins: Callable[[str], bool],
         network_input: NetworkInput = _no_input,
         uses_shape_of: Callable[[str], bool] = lambda op: False,
+        unshaped: Callable[[Value], Value] = lambda value: value,
     ) -> None:
+        self._unshaped = unshaped
         self._network_input = network_input
         self._reads_shape = uses_shape_of
         self._graph = graph
@@ -128,7 +153,8 @@ class Feeder:
         NotComputable
             An input was not recorded, or is ambiguous.
         """
-        sources = self._sources(op)
+        every = self._sources(op)
+        sources = [source for source in every if source.root.type not in FIXED_TYPES]
         matched: Dict[int, _Source] = {}
         for number, entry in enumerate(inputs):
             key = (entry.producer, entry.output_index)
@@ -153,12 +179,65 @@ class Feeder:
             if shape is not None:
                 feeds.append(shape)
             elif number in matched:
-                feeds.append(self._feed(op, matched[number], entry))
+                feeds.append(self._by_graph(op, matched[number], entry))
             elif len(unmatched_inputs) == len(unmatched_sources) == 1:
                 feeds.append(self._other(op, unmatched_sources[0], entry))
             else:
-                feeds.append(self._held(entry))
+                constant = self._constant_for(op, entry, every)
+                feeds.append(
+                    self._held(entry) if constant is None else self._constant(op, constant, entry)
+                )
         return feeds
+
+    def _by_graph(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
+        """Return the recorded tensor of an input, what holds its values, and in which shape the op
+        reads it.
+        """
+        maker, output, view = self._maker(source.producer, source.output)
+        other = None
+        if view is not None:
+            value = self._value_of(maker, output)
+            says = self._unshaped((entry.producer, entry.output_index))
+            # Outputs of other ops with the same originals are inner values.
+            within = bool(maker.originals) and set(maker.originals) <= set(op.originals)
+            if value is not None and self._unshaped(value) != says and not within:
+                other = OtherSource(maker, output, value, view)
+        desc = desc_at(op.input_descs, source.number)
+        return self._feed(op, source, entry)._replace(
+            source=(maker, output), read_shape=desc.origin_shape, other=other
+        )
+
+    def _constant_for(
+        self, op: OpNode, entry: CutInput, sources: Sequence[_Source]
+    ) -> Optional[_Source]:
+        """Return the constant that the om feeds an op with where the model says a value; None where
+        none is known to stand for it.
+        """
+        constants = [source for source in sources if source.root.type in FIXED_TYPES]
+        places = {place for name, place in entry.readers if name in op.originals}
+        if len(set(op.originals)) == 1 and len(places) == 1:
+            return next((source for source in constants if source.number in places), None)
+        golden = self._network_input(entry.producer, entry.output_index)
+        fitting = [
+            source
+            for source in constants
+            if golden is not None
+            and element_count(desc_at(op.input_descs, source.number).shape) == golden.count
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def _constant(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
+        """Return the constant that stands for a value; golden data's value where the constant was
+        not dumped.
+        """
+        other = OtherSource(source.root, source.root_output, None)
+        feed, is_as_read = self._recorded_input(op, source)
+        if feed is not None and is_as_read:
+            return feed._replace(other=other)
+        golden = self._network_input(entry.producer, entry.output_index)
+        if golden is None:
+            return self._held(entry)
+        return Feed(golden, TensorDesc(), None, True, other)
 
     def _shape_alone(self, entry: CutInput) -> Optional[Feed]:
         """Return zeros in the shape of a value of which only the shape is used; None if its values
@@ -216,14 +295,34 @@ class Feeder:
             if source is None or producer is None:
                 continue
             root, root_output = self._root(producer, source[1])
-            if root.type in FIXED_TYPES:
-                continue
-            counterpart = self._counterparts.of_output(producer, source[1])
-            value = None
-            if counterpart.status == PAIR and counterpart.golden_op is not None:
-                value = (counterpart.golden_op, counterpart.golden_index or 0)
+            value = self._value_of(producer, source[1])
             sources.append(_Source(index, producer, source[1], value, root, root_output))
         return sources
+
+    def _value_of(self, op: OpNode, output: int) -> Optional[Value]:
+        """Return the original's value that an output is; None where it is of none."""
+        counterpart = self._counterparts.of_output(op, output)
+        if counterpart.status == PAIR and counterpart.golden_op is not None:
+            return counterpart.golden_op, counterpart.golden_index or 0
+        return None
+
+    def _is_view(self, op: OpNode) -> bool:
+        """Tell whether an op only reshapes and has no task: its output is its input."""
+        return bool(op.no_task) and op.type in KEEPING
+
+    def _maker(self, op: OpNode, output: int) -> Tuple[OpNode, int, Optional[OpNode]]:
+        """Return the op before a chain of Cast, TransData and what only reshapes without a task,
+        its output index, and the last of the latter on the way back; None where there is none.
+        """
+        view = None
+        for _ in range(len(self._graph.ops)):
+            root, root_output = self._root(op, output)
+            source = next((source for source in root.inputs if source is not None), None)
+            before = self._graph.producer(root, source[0]) if source is not None else None
+            if source is None or before is None or not self._is_view(root):
+                return root, root_output, view
+            op, output, view = before, source[1], root
+        return op, output, view
 
     def _root(self, op: OpNode, output: int) -> Tuple[OpNode, int]:
         """Return the op before a chain of Cast and TransData, and its output index."""
@@ -287,7 +386,7 @@ class Feeder:
                 desc = desc_at(producer.output_descs, output)
                 return Feed(tensor, desc, shape, reshaped=shape is not None)
             source = next((source for source in producer.inputs if source is not None), None)
-            reshapes = bool(producer.no_task) and producer.type in KEEPING
+            reshapes = self._is_view(producer)
             before = (
                 self._graph.producer(producer, source[0])
                 if source is not None and (producer.type in FOLLOWING_TYPES or reshapes)
@@ -309,14 +408,16 @@ class Feeder:
         within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
         if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(entry)
-        own_feed, is_as_read = self._recorded_input(op, source)
         other = OtherSource(source.root, source.root_output, source.value)
+        own_feed, is_as_read = self._recorded_input(op, source)
         if own_feed is not None and is_as_read:
             return own_feed._replace(other=other)
         # An op that the compiler inserted (AIPP) does not make another original's value.
-        if source.root.type in INPUT_TYPES or not source.root.originals:
+        sure = source.root.type in INPUT_TYPES or not source.root.originals
+        feed = self._recorded_output(source.producer, source.output)
+        if sure or feed is None:
             return self._feed(op, source, entry)._replace(other=other)
-        return self._held(entry)
+        return feed._replace(other=other._replace(by_edge=True))
 
     def of_model(self, entry: CutInput) -> Tuple[Optional[Feed], bool]:
         """Return what holds the value that the model says an op reads, and whether that is the

@@ -4,7 +4,17 @@ values, and the cut of an op's originals."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Iterable, List, Optional, Sequence, Set, cast
+from typing import (
+    TYPE_CHECKING,
+    Collection,
+    Iterable,
+    List,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    cast,
+)
 
 from ..base.errors import InputError
 from ..operators.registry import InTraining
@@ -76,6 +86,29 @@ class Original:
     def has(self, op: str, index: int) -> bool:
         """Return whether the model has such a value."""
         return (op, index) in self._values
+
+    def unshaped(self, value: Value) -> Value:
+        """Return the value that one holds in another shape, before nodes that only reshape."""
+        numbers = self.model.numbers(value[0])
+        while len(numbers) == 1 and self.model.types[numbers[0]] in KEEPING:
+            sources = self.model.graph.sources[numbers[0]]
+            if not sources or sources[0][0] < 0:
+                break
+            numbers, value = [sources[0][0]], (self.model.names[sources[0][0]], sources[0][1])
+        return value
+
+    def views_behind(self, value: Tuple[int, int], layers: Collection[int]) -> List[int]:
+        """Return the nodes of a cut that only reshape a value that comes in, in their order; empty
+        where another node reads it in its own shape.
+        """
+        views: List[int] = []
+        while True:
+            reading = self.model.graph.reading.get(value, ())
+            readers = [reader for reader in reading if reader[0] in layers]
+            if len(readers) != 1 or self.model.types[readers[0][0]] not in KEEPING:
+                return views
+            views.append(readers[0][0])
+            value = (views[-1], 0)
 
     def undefined(self, op: str, index: int) -> bool:
         """Return whether a value is undefined memory: in inference only the first output of

@@ -4,21 +4,22 @@ shape: an edge that the converter drew otherwise, an operator that it left out o
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from dataclasses import replace
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..base.element_types import element_count
-from ..base.wording import percent
-from ..model.op_node import TensorDesc
+from ..model.op_node import TensorDesc, desc_at
 from ..tensors.tensor import Tensor
-from .input_feeds import Feed, Feeder, OtherSource
+from .input_feeds import Feed, OtherSource
 from .original_cuts import Original
-from .original_cuts import Value as OriginalValue
+from .read_instead_wording import ShapeRead, other_output, other_shape, other_tensor
 from .recomputed_output import Recomputed
 from .recorded_tensor import RecordedTensor
 from .replay_plan import PlannedOp
-from .submodel.cut_definition import CutInput
+from .step_ops import StepOps
+from .submodel.cut_definition import Cut, CutInput
 
 Array = Any
 Shape = Tuple[int, ...]
@@ -26,8 +27,6 @@ Shape = Tuple[int, ...]
 _ANOTHER = 0.05
 """Relative distance from which on two tensors are not one: bfloat16 rounds by 0.004, quantising to
 int8 by about 0.01. Chosen; no trial."""
-_INPUTS = ("", "Input", "Placeholder")
-"""Types of what is no node of the original, or none that computes."""
 _NEARER = 10.0
 """By how many times an input is nearer to golden data of what the om feeds it with than to those of
 what the model says, where the device has no output that holds these. Chosen; no trial."""
@@ -46,91 +45,205 @@ class ReadInstead(NamedTuple):
 
     Attributes
     ----------
-    feed
-        What holds what the model says.
     sentence
         What the device read, and what the model says.
     next
         What to compare then.
+    maker
+        The op that made another shape than the model says, and which of its outputs; None: the op
+        that reads is the first that has another.
     """
 
-    feed: Feed
     sentence: str
     next: str
+    maker: Optional[Tuple[str, int]] = None
 
 
-def read_instead(
-    planned: PlannedOp,
-    feeder: Feeder,
-    original: Original,
-    shapes: Mapping[OriginalValue, Shape],
-    recorded: Callable[[CutInput, Feed], RecordedTensor],
-) -> Dict[int, ReadInstead]:
-    """Return the inputs of an op that the om feeds otherwise, by their number in the op's cut.
+class Readings(NamedTuple):
+    """An op with what it read, and with what the model says that it reads.
 
-    Parameters
+    Attributes
     ----------
-    shapes
-        Of the original's values.
-    recorded
-        Returns a feed of an input in the original's layout.
-
-    Raises
-    ------
-    NotComparable, NotComputable, GoldwatchError, MemoryError
-        A tensor cannot be read.
+    as_read, of_model
+        The op with these inputs; the one that was given where they are its own.
+    told
+        What is otherwise.
     """
-    found: Dict[int, ReadInstead] = {}
-    for number, (entry, feed) in enumerate(zip(planned.cut.inputs, planned.feeds)):
-        if feed.assumed:
-            continue
-        if feed.other is not None:
-            model, off = _of_model(entry, feed, feed.other, feeder, recorded)
-            if model is not None:
-                found[number] = ReadInstead(
-                    model, *_other_tensor(planned, entry, feed.other, off, original)
-                )
-            continue
-        values = recorded(entry, feed).wide()
-        shape = shapes.get((entry.producer, entry.output_index))
+
+    as_read: PlannedOp
+    of_model: PlannedOp
+    told: Tuple[ReadInstead, ...]
+
+
+class ReadOtherwise:
+    """Finds inputs of the ops of a step that are others than the model says."""
+
+    def __init__(self, step: StepOps) -> None:
+        self._planned, self._feeder, self._original = (
+            dict(step.planned),
+            step.plan.feeder,
+            step.original,
+        )
+        self._shapes, self._recorded = step.shapes, step.held
+
+    def find(self, planned: PlannedOp) -> Optional[Readings]:
+        """Return what an op read, and what the model says; None where both are the same.
+
+        Raises
+        ------
+        NotComparable, NotComputable, GoldwatchError, MemoryError
+            A tensor cannot be read.
+        """
+        as_read, of_model = list(planned.feeds), list(planned.feeds)
+        told: List[ReadInstead] = []
+        shapes: List[ShapeRead] = []
+        for number, (entry, feed) in enumerate(zip(planned.cut.inputs, planned.feeds)):
+            if feed.other is not None:
+                model, off = self._of_model(planned, entry, feed, feed.other)
+                if model is not None:
+                    of_model[number] = model
+                    told.append(
+                        ReadInstead(
+                            *other_tensor(planned, entry, feed, feed.other, off, self._original)
+                        )
+                    )
+            elif not feed.assumed:
+                shape = self._other_shape(planned, number)
+                if shape is not None:
+                    shapes.append(shape)
+        cut = planned.cut
+        for shape in shapes:
+            entry = cut.inputs[shape.number]
+            values = self._recorded(planned, entry, planned.feeds[shape.number]).wide()
+            as_read[shape.number] = _in_shape(values, shape.read)
+            if shape.views:
+                cut = _without_views(cut, shape, self._original)
+            elif values.shape != shape.model:
+                of_model[shape.number] = _in_shape(values, shape.model)
+            told.append(self._told(planned, shape))
+        if not told:
+            return None
+        return Readings(
+            replace(planned, cut=cut, feeds=tuple(as_read)) if shapes else planned,
+            planned
+            if all(one is other for one, other in zip(of_model, planned.feeds))
+            else replace(planned, feeds=tuple(of_model)),
+            tuple(told),
+        )
+
+    def _other_shape(self, planned: PlannedOp, number: int) -> Optional[ShapeRead]:
+        """Return in which shape an input is read, where that is another than the model says."""
+        entry, feed = planned.cut.inputs[number], planned.feeds[number]
+        held = self._recorded(planned, entry, feed)
+        shape = held.wide().shape if held.shape is None else held.shape
+        views = self._original.views_behind(entry.value, planned.cut.layers)
+        name = self._original.model.names[views[-1]] if views else entry.producer
+        model = self._shapes.get((name, 0 if views else entry.output_index))
+        count = element_count(shape)
+        if model is None or element_count(model) != count:
+            return None
+        read = feed.read_shape
+        if not views and len(shape) == len(model) and shape != model:
+            read = shape
         if (
-            shape is not None
-            and values.shape != shape
-            and values.ndim == len(shape)
-            and values.size == element_count(shape)
+            read is None
+            or read == model
+            or min(read, default=1) < 0
+            or element_count(read) != count
         ):
-            model = Feed(Tensor.from_array(values.reshape(shape)), TensorDesc())
-            found[number] = ReadInstead(
-                model, *_other_shape(planned, entry, values.shape, shape, original)
-            )
-    return found
+            return None
+        return ShapeRead(number, read, model, tuple(views))
+
+    def _told(self, planned: PlannedOp, shape: ShapeRead) -> ReadInstead:
+        """Return what is said of an input in another shape: of the first op on the way to it of
+        which that is true.
+        """
+        reader = planned
+        while True:
+            source = reader.feeds[shape.number].source
+            maker = None if source is None else self._planned.get(source[0].name)
+            made = None if maker is None or source is None else self._made(maker, source[1])
+            if maker is None or made is None:
+                first = None if reader is planned else (reader.op.name, _first_output(reader))
+                break
+            others = [self._other_shape(maker, number) for number in range(len(maker.feeds))]
+            before = next((other for other in others if other is not None), None)
+            if before is None:
+                return ReadInstead(
+                    *other_output(planned, maker, *made, self._original),
+                    (maker.op.name, source[1] if source is not None else 0),
+                )
+            reader, shape = maker, before
+        return ReadInstead(*other_shape(planned, reader, shape, self._original), first)
+
+    def _made(self, maker: PlannedOp, output: int) -> Optional[Tuple[Shape, Shape]]:
+        """Return in which shape the device has an output, and the model; None where that is the
+        same, or not known.
+        """
+        plan = next((plan for plan, _ in maker.rows if (plan.tensor_index or 0) == output), None)
+        shape = desc_at(maker.op.output_descs, output).origin_shape
+        if plan is None or shape is None:
+            return None
+        model = self._shapes.get((plan.golden_op or "", plan.golden_index or 0))
+        if model is None or model == shape or min(shape, default=1) < 0:
+            return None
+        return (shape, model) if element_count(model) == element_count(shape) else None
+
+    def _of_model(
+        self, planned: PlannedOp, entry: CutInput, feed: Feed, other: OtherSource
+    ) -> Tuple[Optional[Feed], float]:
+        """Return what holds the value that the model says, None where it is the same tensor or
+        nothing tells; and how far off it is.
+        """
+        if feed.assumed:
+            # The constant was not dumped: what is computed is of golden data.
+            return feed, np.inf
+        model, is_recorded = self._feeder.of_model(entry)
+        if model is None:
+            return None, 0.0
+        device = self._recorded(planned, entry, feed).wide()
+        golden = self._recorded(planned, entry, model).wide()
+        off = _distance(device, golden)
+        if is_recorded or off <= _ANOTHER or other.is_constant:
+            return (model if off > _ANOTHER else None), off
+        # Golden data are not the device's: errors from before lie between.
+        fed = (
+            self._feeder.copied(other.op)
+            if other.value is None
+            else self._feeder.golden_of(other.value)
+        )
+        if fed is None:
+            return None, off
+        same = _distance(device if other.value else golden, RecordedTensor(fed).wide())
+        return (model if _NEARER * same < off else None), off
 
 
-def _of_model(
-    entry: CutInput,
-    feed: Feed,
-    other: OtherSource,
-    feeder: Feeder,
-    recorded: Callable[[CutInput, Feed], RecordedTensor],
-) -> Tuple[Optional[Feed], float]:
-    """Return what holds the value that the model says, None where it is the same tensor or nothing
-    tells; and how far off it is.
-    """
-    model, is_recorded = feeder.of_model(entry)
-    if model is None:
-        return None, 0.0
-    device = recorded(entry, feed).wide()
-    off = _distance(device, recorded(entry, model).wide())
-    if is_recorded or off <= _ANOTHER:
-        return (model if off > _ANOTHER else None), off
-    # Golden data are not the device's: errors from before lie between.
-    fed = feeder.copied(other.op) if other.value is None else feeder.golden_of(other.value)
-    if fed is None:
-        return None, off
-    same = _distance(
-        device if other.value else recorded(entry, model).wide(), RecordedTensor(fed).wide()
+def _in_shape(values: Array, shape: Shape) -> Feed:
+    return Feed(Tensor.from_array(values.reshape(shape)), TensorDesc(), as_read=True)
+
+
+def _without_views(cut: Cut, shape: ShapeRead, original: Original) -> Cut:
+    """Return a cut that begins behind what only reshapes an input."""
+    entry, last = cut.inputs[shape.number], shape.views[-1]
+    inputs = list(cut.inputs)
+    inputs[shape.number] = replace(
+        entry, producer=original.model.names[last], output_index=0, value=(last, 0)
     )
-    return (model if _NEARER * same < off else None), off
+    layers = tuple(number for number in cut.layers if number not in shape.views)
+    return replace(cut, layers=layers, inputs=tuple(inputs))
+
+
+def _first_output(planned: PlannedOp) -> int:
+    return planned.rows[0][0].tensor_index or 0
+
+
+def follow(outputs: Sequence[Recomputed]) -> bool:
+    """Tell whether outputs are what is computed, up to rounding."""
+    errors = [one.loose or one.tight for one in outputs]
+    return all(
+        one is not None and not one.unequal and not one.not_finite and one.ratio <= _FOLLOWS
+        for one in errors
+    )
 
 
 def makes_another(read: Sequence[Recomputed], model: Sequence[Recomputed]) -> bool:
@@ -142,11 +255,7 @@ def makes_another(read: Sequence[Recomputed], model: Sequence[Recomputed]) -> bo
         The outputs of an op beside what is computed of the one and of the other.
     """
     pairs = [(one.tight, other.tight) for one, other in zip(read, model)]
-    follow = [one.loose or one.tight for one in read]
-    return all(
-        one is not None and not one.unequal and not one.not_finite and one.ratio <= _FOLLOWS
-        for one in follow
-    ) and any(
+    return follow(read) and any(
         one is not None
         and other is not None
         and (
@@ -168,63 +277,3 @@ def _distance(x: Array, y: Array) -> float:
     size = float(np.linalg.norm(y[counted]))
     off = float(np.linalg.norm((x - y)[counted]))
     return off / size if size else (np.inf if off else 0.0)
-
-
-def _reader(entry: CutInput, planned: PlannedOp, original: Original) -> Tuple[str, str, int]:
-    """Return the node of the original that reads a value, as its type and name, and as which
-    input.
-    """
-    name, number = entry.readers[0] if entry.readers else (planned.op.originals[0], 0)
-    return _kind(name, original) or planned.op.type, name, number
-
-
-def _kind(node: str, original: Original) -> str:
-    """Return the type of a node of the original; empty where it has none of this name."""
-    numbers = original.model.numbers(node)
-    return original.model.types[numbers[0]].rpartition(".")[2] if numbers else ""
-
-
-def _other_tensor(
-    planned: PlannedOp, entry: CutInput, other: OtherSource, off: float, original: Original
-) -> Tuple[str, str]:
-    kind, reader, number = _reader(entry, planned, original)
-    made_by = _kind(entry.producer, original)
-    read = "output %d of %s (%s%s)" % (
-        other.output,
-        other.op.name,
-        other.op.type,
-        "" if other.value else ", of no node of the model",
-    )
-    says = (
-        "output %d of %s (%s)" % (entry.output_index, entry.producer, made_by)
-        if made_by not in _INPUTS
-        else "the network's input %s" % entry.producer
-    )
-    apart = "" if np.isinf(off) else ", and what it read differs from that by " + percent(off)
-    sentence = "the device computed %s with %s as its input %d; the model says %s%s" % (
-        kind,
-        read,
-        number,
-        says,
-        apart,
-    )
-    return sentence, (
-        "compare the inputs of %s in the om's json with those of %s %s in the original model: "
-        "an edge was drawn otherwise, or an operator between was left out or added (a fusion, an "
-        "edited model)" % (planned.op.name, kind, reader)
-    )
-
-
-def _other_shape(
-    planned: PlannedOp, entry: CutInput, shape: Shape, model_shape: Shape, original: Original
-) -> Tuple[str, str]:
-    kind, _, _ = _reader(entry, planned, original)
-    made_by = "%s %s" % (_kind(entry.producer, original), entry.producer)
-    sentence = (
-        "the device computed %s of an input in the shape %s; the model says %s, as %s makes it"
-        % (kind, list(shape), list(model_shape), made_by.strip())
-    )
-    return sentence, (
-        "compare %s (its shape, axes or perm) as the om's json has it with the original model's"
-        % made_by.strip()
-    )

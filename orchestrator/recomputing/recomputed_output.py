@@ -49,6 +49,12 @@ class Recomputed:
         Why it could not be computed, and the reason's code; empty where it was.
     by_model
         It was computed of the inputs that the model says, since the om feeds the op with others.
+    of_shape
+        So it is because an op has another shape than the model says: the first that has, of which
+        readers make other values.
+    first_other
+        The output of an op before it that is the first to have another shape than the model says:
+        this one follows from what it read, and not from what the model says.
     """
 
     op: str
@@ -62,6 +68,8 @@ class Recomputed:
     code: str = ""
     assumed: bool = False
     by_model: bool = False
+    of_shape: bool = False
+    first_other: Optional[Recomputed] = None
 
 
 class ComputedPair(NamedTuple):

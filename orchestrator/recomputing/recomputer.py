@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
@@ -34,7 +33,7 @@ from .partwise_comparison import (
     reshaped_output,
 )
 from .piece import EXACT, Piece, rounded
-from .read_instead import ReadInstead, makes_another, read_instead
+from .read_instead import ReadInstead, ReadOtherwise, follow, makes_another
 from .recomputed_output import (
     DECISION,
     MOVE,
@@ -95,6 +94,7 @@ class Recomputer:
         # Of ops that read other tensors than the model says.
         self._read: Dict[str, List[ReadInstead]] = {}
         self._settled: Set[str] = set()
+        self._otherwise = ReadOtherwise(self.step)
 
     @property
     def ops(self) -> List[str]:
@@ -125,29 +125,41 @@ class Recomputer:
         what is computed of those that the model says, and take these from now on; the outputs as
         they are where both are the same, or make the same.
         """
-        self._settled.add(planned.op.name)
-        try:
-            read = read_instead(
-                planned,
-                self.step.plan.feeder,
-                self.step.original,
-                self.step.shapes,
-                partial(self.step.held, planned),
+        name = planned.op.name
+        self._settled.add(name)
+        unsure = [feed.other for feed in planned.feeds if feed.other and feed.other.by_edge]
+        if unsure and not follow(outputs):
+            raise NotComputable(
+                "the om feeds it with output %d of %s, which is not what the original model says"
+                % (unsure[0].output, unsure[0].op.name)
             )
-            if not read:
+        try:
+            readings = self._otherwise.find(planned)
+            if readings is None or (readings.of_model is planned and follow(outputs)):
                 return outputs
-            feeds = list(planned.feeds)
-            for number, one in read.items():
-                feeds[number] = one.feed
-            of_model = replace(planned, feeds=tuple(feeds))
-            computed = self._recomputed(of_model)
+            as_read, of_model = (
+                outputs if side is planned else self._recomputed(side)
+                for side in (readings.as_read, readings.of_model)
+            )
         except (CannotCompute, GoldwatchError, MemoryError):
             return outputs
-        if not makes_another(outputs, computed):
+        if any(feed.assumed for feed in planned.feeds):
+            # What was read is not known: that it does not follow is all there is.
+            self._read[name] = list(readings.told)
             return outputs
-        self.step.planned[planned.op.name] = of_model
-        self._read[planned.op.name] = list(read.values())
-        return [replace(one, by_model=True) for one in computed]
+        if not makes_another(as_read, of_model):
+            return outputs
+        self._read[name] = list(readings.told)
+        first = readings.told[0].maker
+        computed = [replace(one, by_model=True) for one in of_model]
+        if first is None:
+            self.step.planned[name] = readings.of_model
+            return computed
+        self._read[first[0]] = self._read[name]
+        worst = max(computed, key=lambda one: one.tight.distance if one.tight is not None else 0.0)
+        op = self.step.planned[first[0]].op
+        worst = replace(worst, op=op.name, op_type=op.type, number=first[1], of_shape=True)
+        return [replace(one, first_other=worst) for one in as_read]
 
     def _with_inputs_of_model(self, name: str) -> Optional[PlannedOp]:
         """Return an op with the inputs by which :meth:`recompute` judges it."""
@@ -223,7 +235,9 @@ class Recomputer:
             return None
         if name in self._read:
             first = self._read[name][0]
-            return VariantSearch([], [], instead=Instead("other-tensor", *first[1:]))
+            return VariantSearch(
+                [], [], instead=Instead("other-tensor", first.sentence, first.next)
+            )
         try:
             outputs = self.step.outputs(planned)
             if index not in (number for _, number in outputs):

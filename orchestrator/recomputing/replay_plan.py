@@ -123,7 +123,13 @@ class ReplayPlan:
         self.recorded = recorded = RecordedStep(step_folder, graph, self._pairing)
         counterparts = Counterparts(graph, groups_of(graph), original.has)
         self.feeder = feeder = Feeder(
-            graph, counterparts, recorded, original.joins, network_input, original.uses_shape_of
+            graph,
+            counterparts,
+            recorded,
+            original.joins,
+            network_input,
+            original.uses_shape_of,
+            original.unshaped,
         )
         for file in recorded.files:
             self._plan(file, feeder, recorded)

@@ -219,6 +219,8 @@ class StepOps:
         model = self.original.model
         shape_known = self.shapes.get((entry.producer, entry.output_index))
         dtype = compute_type(planned.op) if feed.assumed else ""
+        if feed.as_read:
+            return RecordedTensor(feed, dtype=dtype)
         if shape_known is not None:
             return RecordedTensor(feed, shape_known, dtype=dtype)
         dims = model.dims(entry.tensor)

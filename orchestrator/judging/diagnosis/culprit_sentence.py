@@ -259,6 +259,11 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             "; computed again from the device's own inputs it comes out otherwise, so the error "
             "is its own."
         )
+    if first.shaped_before:
+        return (
+            "; it is right on what it read, which is in another shape than the original model says "
+            "since %s: the error is that of the om, not of this operator." % first.shaped_before
+        )
     if first.wrong_before:
         return (
             "; computed again from the device's own inputs it is right, and %s before it is wrong, "

@@ -118,6 +118,8 @@ class FirstDivergence:
     wrong_before
         An operator before it that nothing is compared with, and that is wrong by computing again,
         where it is right itself.
+    shaped_before
+        An operator before it that is the first to have another shape than the model says.
     underflow
         Which operator up to it lost values below the least step of its type, in words.
     masked
@@ -145,6 +147,7 @@ class FirstDivergence:
     other_shape: bool = False
     masked: str = ""
     wrong_before: str = ""
+    shaped_before: str = ""
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay

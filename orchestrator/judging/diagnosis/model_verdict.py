@@ -251,9 +251,11 @@ class ModelVerdict:
                 if self.first_estimate.follows:
                     before = {op.name for op in inputs.before(self.first_estimate.op)}
                     wrong = (entry.op for entry in estimates.apart if entry.computed is not None)
+                    shaped = (one.op for one in estimates.suspects() if one.of_shape)
                     self.first = replace(
                         self.first,
                         wrong_before=next((op.name for op in wrong if op.name in before), ""),
+                        shaped_before=next((op.name for op in shaped if op.name in before), ""),
                     )
                 if self.first_estimate.inherits and self.first_estimate.as_fed:
                     lost = underflow_up_to(self.first_estimate.op, inputs)

@@ -80,7 +80,9 @@ def explanations_by_computing(
         What came of looking for what the device computed instead; None where that could not be.
     """
     assumed = estimate.computed is not None and estimate.computed.assumed
-    if search is not None and search.explained:
+    # What the om's graph tells is known without trying anything.
+    told = search is not None and search.instead is not None and not search.tried
+    if search is not None and (search.explained or told):
         return by_variants(search, estimate.op.name, assumed)
     exact = _did_nothing(recomputed)
     if exact is not None:

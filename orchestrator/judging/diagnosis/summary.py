@@ -355,7 +355,8 @@ def summarise(
         inherited=estimate is not None
         and estimate.inherits
         and not estimate.output.golden_alone
-        and not estimate.left_range,
+        and not estimate.left_range
+        and not (first is not None and first.shaped_before),
         as_fed=estimate is not None and estimate.as_fed,
         golden_undefined=golden_is_undefined(first, estimate),
         lacks_computing=lacks_computing(first, suspects, estimate),

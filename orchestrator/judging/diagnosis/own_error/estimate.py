@@ -118,6 +118,11 @@ class Estimate:
         return self.score > SUSPECT_SCORE
 
     @property
+    def of_shape(self) -> bool:
+        """Whether what is wrong is the shape in which it reads or makes its values."""
+        return self.computed is not None and self.computed.of_shape
+
+    @property
     def as_fed(self) -> bool:
         """Whether the inputs were as far off as the output is, by the digits that are shown."""
         return (

@@ -126,7 +126,7 @@ def with_recomputed(
             continue
         entry = estimates.of_output(number)
         # What equals golden data is right, whatever it was made of.
-        if verdict.state == RIGHT or not (output.different or output.spoiled):
+        if verdict.state == RIGHT or not (output.different or output.spoiled or verdict.by_model):
             right = replace(entry, score=0.0, follows=True, evidence=None, whole_type=False)
             fails = output.verdict == FAIL and not any(state.state == BAD for state in entry.inputs)
             golden = golden_follows(op, output) if fails else None
@@ -253,6 +253,11 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
     error = verdict.own_error
     if error is None:
         return verdict.reason
+    if verdict.of_shape:
+        return (
+            "it is right on what it read, but has another shape than the original model says, and "
+            "what reads it makes other values of that"
+        )
     if verdict.by_model:
         return "it is right on what it read, which is not what the original model says it reads"
     whose = (

@@ -1,0 +1,187 @@
+"""An operator that is right on what it read, which is not what the original model says: what the om
+feeds it with, and since which operator the shape is another, are named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+
+import numpy as np
+import onnx_models as build
+import pytest
+from onnx.helper import make_node as node
+from onnx_device import on_device, write_model
+from onnx_run import float16_values
+from scene_networks import only_suspect
+
+from goldwatch.testing.device_dump import write_files
+from goldwatch.testing.device_model import DeviceModel, DeviceTensor
+
+VIEWS = ("Reshape", "Unsqueeze")
+FORMS = ("all", "output")
+X, SQUARE = float16_values((4, 6)), float16_values((6, 6))
+
+
+def compared(net, nodes, otherwise, feeds, held=(), form="all", constants=None):
+    """Compare a device that computes ``otherwise`` with golden data of ``nodes``; what only
+    reshapes has no task. Of ``constants`` the om holds inputs of the network.
+    """
+
+    def graph(made):
+        inputs = [build.value(name, array.shape) for name, array in feeds.items()]
+        return build.model(made, inputs, [build.value("y", None)], held, 17)
+
+    net.prepare(graph(nodes), feeds)
+    build.save(pathlib.Path(net.path("b.onnx")), graph(otherwise))
+    changed = DeviceModel("net")
+    for op in on_device(net.path("b.onnx"), {**feeds, **(constants or {})}).ops:
+        if op.type in VIEWS:
+            op = dataclasses.replace(op, attributes={**op.attributes, "_no_task": True})
+        if op.name in (constants or {}):
+            (tensor,) = op.outputs
+            op = dataclasses.replace(op, type="Const", outputs=(DeviceTensor(tensor.array),))
+        changed.add(op)
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), [dump.only(form) for dump in changed.dumps()])
+    write_model(changed, net.path("net.json"), "atc --model=m.onnx --framework=5")
+    code, result, said = net.compare("--original", "m.onnx")
+    return code, result["summary"], said
+
+
+def reshaped(kind, to):
+    """A network that computes on in the shape that one node makes of [4, 6]."""
+    behind = node("Softmax", ["s"], ["r"], name="soft", axis=1)
+    if kind == "Unsqueeze":
+        held = build.weight("to", np.array([to]))
+    else:
+        held = build.weight("to", np.array(to))
+    return [
+        node("Tanh", ["x"], ["t"], name="first"),
+        node(kind, ["t", "to"], ["v"], name="view"),
+        node("Sigmoid", ["v"], ["s"], name="reader"),
+        behind,
+        node("Neg", ["r"], ["y"], name="last"),
+    ], [held]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "kind, model, device, shapes",
+    [
+        ("Unsqueeze", 1, 0, ("[1, 4, 6]", "[4, 1, 6]")),
+        ("Reshape", [3, 8], [6, 4], ("[6, 4]", "[3, 8]")),
+        ("Reshape", [2, 3, 4], [4, 6], ("[4, 6]", "[2, 3, 4]")),
+    ],
+)
+def test_a_shape_that_all_keep_is_named_with_what_makes_it(net, kind, model, device, shapes, form):
+    """What goes wrong is the Softmax; the first that reads the other shape stands before it."""
+    nodes, held = reshaped(kind, model)
+    otherwise, (other,) = reshaped(kind, device)
+    other.name = "other"
+    otherwise[1].input[1] = "other"
+    code, summary, said = compared(net, nodes, otherwise, {"x": X}, [*held, other], form)
+    suspect = only_suspect(summary)
+    assert suspect["op"] == "reader" and "another shape" in suspect["evidence"]
+    (told,) = suspect["explanations"]
+    text = "the device computed Sigmoid of an input in the shape %s; the model says %s, as %s view "
+    assert told["kind"] == "other-tensor" and text % (*shapes, kind) in told["sentence"]
+    assert "the values of soft (Softmax), which reads it so, are others" in told["sentence"]
+    assert "compare %s view" % kind in told["next"]
+    assert "inherited" not in said and (code == 1) == (kind == "Unsqueeze")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax"])
+def test_what_makes_another_shape_is_named_not_its_reader(net, kind, form):
+    def graph(keepdims):
+        return [
+            node("Tanh", ["x"], ["t"], name="first"),
+            node(kind, ["t"], ["m"], name="op", axes=[1], keepdims=keepdims),
+            node("Sub", ["t", "m"], ["s"], name="reader"),
+            node("Neg", ["s"], ["y"], name="last"),
+        ]
+
+    code, summary, said = compared(net, graph(1), graph(0), {"x": SQUARE}, form=form)
+    suspect = only_suspect(summary)
+    (told,) = suspect["explanations"]
+    assert code == 1 and suspect["op"] == "op" and "keepdims" in told["next"]
+    assert "output of %s in the shape [6]; the model says [6, 1]" % kind in told["sentence"]
+    assert "another shape than the original model says since op" in said
+    assert "inherited" not in said
+
+
+def lost(without):
+    held = build.weight("to", np.array([4, 6]))
+    return [
+        node("Tanh", ["x"], ["t"], name="first"),
+        *([] if without else [node("Transpose", ["t"], ["u"], name="op", perm=[1, 0])]),
+        node("Reshape", ["t" if without else "u", "to"], ["v"], name="view"),
+        node("Sigmoid", ["v"], ["s"], name="reader"),
+        node("Neg", ["s"], ["y"], name="last"),
+    ], [held]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_transpose_that_is_lost_before_a_reshape_without_a_task_is_named(net, form):
+    nodes, held = lost(False)
+    code, summary, _ = compared(net, nodes, lost(True)[0], {"x": X}, held, form)
+    suspect = only_suspect(summary)
+    (told,) = suspect["explanations"]
+    assert code == 1 and suspect["op"] == "reader"
+    assert "with output 0 of first (Tanh) as its input 0" in told["sentence"]
+    assert "of view (Reshape), which is that of output 0 of op (Transpose)" in told["sentence"]
+    assert "compare the inputs of view in the om's json" in told["next"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_edge_drawn_otherwise_is_named_of_a_dump_of_outputs_too(net, form):
+    def graph(read):
+        return [
+            node("Tanh", ["x"], ["t"], name="first"),
+            node("Cos", ["x"], ["u"], name="second"),
+            node("Mul", ["t", "u"], ["v"], name="both"),
+            node("Sigmoid", [read], ["s"], name="op"),
+            node("Add", ["s", "v"], ["y"], name="last"),
+        ]
+
+    code, summary, _ = compared(net, graph("t"), graph("u"), {"x": X}, form=form)
+    suspect = only_suspect(summary)
+    (told,) = suspect["explanations"]
+    assert code == 1 and suspect["op"] == "op"
+    assert (
+        "with output 0 of second (Cos) as its input 0; the model says output 0 of first"
+        in (told["sentence"])
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind, value", [("Add", 0.0), ("Mul", 1.0)])
+def test_a_constant_in_place_of_an_input_of_the_network_is_named(net, kind, value, form):
+    nodes = [
+        node("Tanh", ["x"], ["t"], name="first"),
+        node(kind, ["t", "m"], ["a"], name="op"),
+        node("Softmax", ["a"], ["y"], name="last"),
+    ]
+    feeds = {"x": SQUARE, "m": float16_values((6, 6), seed=4)}
+    constants = {"m": np.full((6, 6), value, np.float32)}
+    code, summary, said = compared(net, nodes, nodes, feeds, (), form, constants)
+    suspect = only_suspect(summary)
+    (told,) = suspect["explanations"]
+    which = "the constant m (%g throughout)" % value if form == "all" else "the constant m"
+    assert code == 1 and suspect["op"] == "op" and "within their limits" not in said
+    assert (
+        "%s with %s as its input 1; the model says the network's input m" % (kind, which)
+        in (told["sentence"])
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "made", [lost(False), reshaped("Unsqueeze", 1), reshaped("Reshape", [3, 8])]
+)
+def test_a_healthy_device_with_reshapes_without_a_task_is_told_nothing_of(net, made, form):
+    nodes, held = made
+    code, summary, _ = compared(net, nodes, nodes, {"x": X}, held, form)
+    assert (code, summary["suspects"]) == (0, [])
