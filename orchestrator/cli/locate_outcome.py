@@ -349,6 +349,41 @@ def _case_line(result: CaseResult) -> str:
     return "  %-12s  %s%s%s" % (shapes_text(result.case.shapes), verdict, outputs, culprits)
 
 
+def _tell_cleared(outcome: Outcome, result: CaseResult) -> None:
+    """Print why outputs are off though no operator is wrong, and what to do."""
+    summary = None if result.run is None else result.run.summary
+    first = None if summary is None else summary.first
+    document = None if summary is None else summary.recomputed
+    left = [] if document is None else [str(entry["op"]) for entry in document["not_computed"]]
+    nobody = "no operator is wrong by itself: each is right on the device's own inputs"
+    if left:
+        nobody = "no operator that could be computed again is wrong by itself (%s could not)" % (
+            listed(left, _MOST_NAMES)
+        )
+    if first is not None and first.inputs == UNKNOWN:
+        put_wrapped(
+            "%s; those of %s, the first outside its limits, were not all compared: whose error "
+            "it is is not known" % (nobody, result.cleared)
+        )
+        put_wrapped("  next: %s" % _COMPARE_INPUTS, "    ")
+        return
+    if summary is not None and not summary.inherited:
+        # The run's sentence says what is known of the first divergence.
+        put_wrapped(nobody)
+        if outcome.rounds is None and result.run is not None and masked_beyond_the_type(result.run):
+            _tell_cure(outcome.search, result)
+        return
+    if summary is not None and summary.as_fed:
+        grew = ", and the inputs of %s, the first outside its limits, are as far off as its output"
+    elif left:
+        grew = ": whether small errors add up until %s is outside its limits is not known"
+    else:
+        grew = ", small errors add up until %s is outside its limits"
+    put_wrapped(nobody + grew % result.cleared)
+    if outcome.rounds is None:
+        _tell_cure(outcome.search, result)
+
+
 def _print_end(outcome: Outcome, cured: bool) -> None:
     """Print the verdict of the whole search, with its cause and what to do.
 
@@ -358,35 +393,7 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
     _tell_culprits(outcome, cured)
     for result in results:
         if result.cleared is not None:
-            first = None if result.run is None else result.run.summary.first
-            if first is not None and first.inputs == UNKNOWN:
-                put_wrapped(
-                    "no operator is wrong by itself: each is right on the device's own inputs; "
-                    "those of %s, the first outside its limits, were not all compared: whose error "
-                    "it is is not known" % result.cleared
-                )
-                put_wrapped("  next: %s" % _COMPARE_INPUTS, "    ")
-                break
-            if result.run is not None and not result.run.summary.inherited:
-                # The run's sentence says what is known of the first divergence.
-                put_wrapped(
-                    "no operator is wrong by itself: each is right on the device's own inputs"
-                )
-                if outcome.rounds is None and masked_beyond_the_type(result.run):
-                    _tell_cure(outcome.search, result)
-                break
-            as_fed = result.run is not None and result.run.summary.as_fed
-            put_wrapped(
-                "no operator is wrong by itself: each is right on the device's own inputs, "
-                + (
-                    "and those of %s, the first outside its limits, are as far off as its output"
-                    if as_fed
-                    else "small errors add up until %s is outside its limits"
-                )
-                % result.cleared
-            )
-            if outcome.rounds is None:
-                _tell_cure(outcome.search, result)
+            _tell_cleared(outcome, result)
             break
     if any(result.had_other_inputs for result in results):
         put_wrapped("suspect: none: device and golden data had different inputs")

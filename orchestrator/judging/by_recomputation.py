@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, cast
 
 from ..recomputing.output_error import OwnError
 from ..recomputing.recomputed_output import DECISION, MOVE, Recomputed
@@ -93,8 +93,12 @@ def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, Recomputat
     computed
         By a key that ends with the op's name and the number of its output.
     """
-    firsts = [(key, one.first_other) for key, one in computed.items() if one.first_other]
-    computed = {**computed, **{(*key[:-2], one.op, one.number): one for key, one in firsts}}
+    firsts: Dict[Key, Recomputed] = {}
+    for key, output in computed.items():
+        one = output.first_other
+        if one is not None:
+            firsts[cast(Key, (*key[:-2], one.op, one.number))] = one
+    computed = {**computed, **firsts}
     by_kind: Dict[object, List[Key]] = defaultdict(list)
     for key, output in computed.items():
         if output.tight is not None and output.kind not in (MOVE, DECISION):

@@ -87,8 +87,10 @@ _SIZES: Sequence[Tuple[str, Callable[[Array], Array]]] = (
     ("0 throughout", np.zeros_like),
 )
 """What may become of the values of weights, scales and exponents."""
+ARITHMETIC = "the arithmetic"
+"""How variants are named that round to narrower types inside."""
 _FLOAT16_MAX = 65504.0
-_BEYOND: Sequence[Tuple[str, Callable[[Array], Array]]] = (
+BEYOND_FLOAT16: Sequence[Tuple[str, Callable[[Array], Array]]] = (
     (
         "holding Inf for what float16 cannot hold",
         lambda array: np.where(np.abs(array) > _FLOAT16_MAX, np.copysign(np.inf, array), array),
@@ -157,7 +159,7 @@ def changed_inputs(node: Node, inputs: Inputs, ordered: bool = True) -> Iterator
         changes = [
             *((words, change) for kinds, words, change in _VALUES if kind in kinds),
             *(_SIZES if number and kind == "f" else ()),
-            *(_BEYOND if kind == "f" and np.any(np.abs(value.array) > _FLOAT16_MAX) else ()),
+            *(BEYOND_FLOAT16 if kind == "f" and np.any(np.abs(value.array) > _FLOAT16_MAX) else ()),
             *(_turned(value.array) if value.array.size > 1 and ordered else ()),
         ]
         for words, change in changes:
@@ -231,7 +233,7 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
             ]
 
         own = "the type of its tensors"
-        yield Variant("the arithmetic", words, own, node, changed)
+        yield Variant(ARITHMETIC, words, own, node, changed)
         if words in narrow:
             to_type = narrow[words]
 
@@ -244,7 +246,7 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
                 ]
 
             both = words.replace("inside", "inside and in its output")
-            yield Variant("the arithmetic", both, own, node, changed, written)
+            yield Variant(ARITHMETIC, both, own, node, changed, written)
 
 
 def of_siblings(

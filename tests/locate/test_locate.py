@@ -161,12 +161,12 @@ def test_a_culprit_beside_outputs_within_their_limits_is_explained(finished) -> 
     assert "pass" not in text[text.index("outputs of the network") :]
 
 
-@pytest.mark.parametrize("inherited", [True, False])
-def test_small_errors_add_up_only_where_that_was_computed(finished, inherited) -> None:
+@pytest.mark.parametrize("inherited, left", [(True, False), (False, False), (True, True)])
+def test_small_errors_add_up_only_where_that_was_computed(finished, inherited, left) -> None:
     """Without proof, the run's own sentence says what is known of the first divergence."""
     found = stored_result(str(finished.folder / "out" / "run"))
     # Each operator is right on its own inputs, and the first is outside its limits.
-    nobody = {"wrong": 0, "not_computed": []}
+    nobody = {"wrong": 0, "not_computed": [{"op": "odd", "reason": "why"}] * left}
     changes = {"suspects": (), "culprit": None, "recomputed": nobody, "inherited": inherited}
     summary = replace(found.summary, **changes)
     result = CaseResult(SimpleNamespace(shapes={}), str(finished.folder / "out"), 1)
@@ -177,7 +177,8 @@ def test_small_errors_add_up_only_where_that_was_computed(finished, inherited) -
         print_outcome(Outcome(SimpleNamespace(notes=[], plan=plan), [result]))
     text = " ".join(out.getvalue().split())
     assert ("small errors add up" in text) == ("next: goldwatch cure" in text) == inherited, text
-    assert "each is right on the device's own inputs" in text
+    assert ("each is right on the device's own inputs" in text) == (not left)
+    assert ("(odd could not): whether small errors add up until" in text) == left
 
 
 def test_a_suspect_within_all_limits_fails_a_strict_search(place) -> None:

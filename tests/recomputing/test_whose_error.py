@@ -77,6 +77,48 @@ def test_behind_a_wrong_input_an_error_is_inherited_only_where_that_was_computed
     assert ("Whose error it is: --original MODEL.onnx" in text) == (not known)
 
 
+def test_behind_a_wrong_input_nothing_is_inherited_where_golden_data_do_not_follow(net):
+    prepared(net, 0.08)
+    without_dump(net, "relu1")
+    (path,) = glob.glob(net.path("golden", "conv2.*.npy"))
+    np.save(path, noisy(np.load(path), 0.5))
+    _, result, text = net.compare()
+    assert result["summary"]["first_divergence"]["op"] == "conv2" and "inherited" not in text
+    assert "its golden tensor does not follow from golden inputs" in text
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_what_a_right_operator_rounds_itself_is_not_inherited(net, equal):
+    """Sums in float16 that cancel: the inputs are golden data, or these but for their rounding."""
+    weights = float16_values((64, 8), 2)
+    weights = (weights - weights.mean(0)).astype(np.float16).astype(np.float32)
+    x = 20 + float16_values((16, 64), 3) / 7
+    held = x.astype(np.float16).astype(np.float32)
+    nodes = [
+        node("Abs", ["x"], ["a"], name="first"),
+        node("MatMul", ["a", "w"], ["m"], name="op"),
+        node("Abs", ["m"], ["y"], name="last"),
+    ]
+    proto = build.model(
+        nodes,
+        [build.value("x", x.shape)],
+        [build.value("y", (16, 8))],
+        [build.weight("w", weights)],
+    )
+
+    def summed(array):
+        total = np.zeros(array.shape, np.float16)
+        for at in range(64):
+            total = (total + held[:, at : at + 1] * weights[at]).astype(np.float16)
+        return total.astype(np.float32)
+
+    net.prepare(proto, {"x": held if equal else x}, fault=("op", summed))
+    code, result, text = net.compare()
+    says = "the difference is rounding of its own" if equal else "that makes most of the difference"
+    assert code == 1 and not result["summary"]["suspects"], text
+    assert "inherited" not in text and says in text
+
+
 def bfloat16_values(array):
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     return ((bits + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32)

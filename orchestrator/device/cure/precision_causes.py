@@ -72,6 +72,8 @@ class OpPrecision:
         It could not be computed: its error is what its inputs' do not explain.
     product
         It adds products.
+    explained
+        Whether what makes it wrong is known; else float32 may mend it, or not.
     """
 
     name: str
@@ -84,6 +86,7 @@ class OpPrecision:
     wrong: bool = False
     estimated: bool = False
     product: bool = False
+    explained: bool = True
 
 
 class Causes:
@@ -182,7 +185,7 @@ class Causes:
             sentence = "off by %.2g, which nothing but a coarse approximation explains" % plain.own
             return replace(plain, cause=APPROXIMATE, sentence=sentence, wrong=True)
         sentence = entries[0].sentence if entries else "what its error looks like is not known"
-        return replace(plain, cause="", sentence=sentence, wrong=True)
+        return replace(plain, cause="", sentence=sentence, wrong=True, explained=False)
 
 
 def with_refined_causes(

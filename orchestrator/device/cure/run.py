@@ -415,11 +415,12 @@ def _other_reasons(others: Sequence[OpPrecision]) -> str:
     is.
     """
     wrong = [one for one in others if one.wrong] or list(others)
+    wrong.sort(key=lambda one: not one.explained)
     if not wrong:
         return ""
     first = wrong[0]
-    names = listed([one.name for one in wrong], _SHOWN)
-    if not first.wrong:
+    names = listed([one.name for one in wrong if one.explained is first.explained], _SHOWN)
+    if not first.wrong or not first.explained:
         return "why %s %s off is not known (%s)" % (
             names, "is" if len(wrong) == 1 else "are", first.sentence
         )  # fmt: skip

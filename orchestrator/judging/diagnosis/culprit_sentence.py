@@ -267,7 +267,13 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.wrong_before:
         return (
             "; computed again from the device's own inputs it is right, and %s before it is wrong, "
-            "which nothing is compared with: the error is inherited." % first.wrong_before
+            "which nothing is compared with: %s."
+            % (
+                first.wrong_before,
+                "the error is inherited"
+                if estimate is not None and estimate.inherits
+                else "look at that one first, whether the error is its is not known",
+            )
         )
     if golden_is_undefined(first, estimate):
         return (
@@ -318,7 +324,7 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
         equal = "; its inputs are equal to golden data, and computed again from them it is right: "
         return equal + (
             "the difference is rounding of its own."
-            if estimate.inherits
+            if estimate.inherits or estimate.rounds
             else "golden data are not what the model makes of them, or differ by rounding."
         )
     if first.underflow:
@@ -328,6 +334,13 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
             "; computed again from the device's own inputs it is right, so the error is inherited: "
             "its inputs are as far off (%s), though within their limits (the rows say why)."
             % percent(estimate.inputs_distance)
+        )
+    if estimate.rounds:
+        return (
+            "; computed again from the device's own inputs it is right within the rounding of its "
+            "type, and that makes most of the difference (%s of %s): keep it in float32 if the "
+            "limit matters (goldwatch cure)."
+            % (percent(estimate.rounds), percent(estimate.distance))
         )
     return (
         "; computed again from the device's own inputs it is right, so the error is "
@@ -426,9 +439,19 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.otherwise is not None:
         already = "; %s was decided otherwise than in golden data, near a tie" % first.otherwise
     if estimate is not None and estimate.follows:
+        right = (
+            "%s, and computed again from the device's own inputs the operator is right" % already
+        )
+        if estimate.inherits:
+            return "%s, so its error is inherited%s." % (right, from_where)
+        if estimate.golden_wrong:
+            return (
+                "%s%s; but its golden tensor does not follow from golden inputs: make golden data "
+                "again." % (right, from_where)
+            )
         return (
-            "%s, and computed again from the device's own inputs the operator is right, so its "
-            "error is inherited%s." % (already, from_where)
+            "%s%s; whether its golden tensor follows from golden inputs is not known, so that "
+            "input need not be all: look at what makes it first." % (right, from_where)
         )
     if estimate is not None and estimate.suspect:
         text = "%s, but explains %s only in this network: the operator adds an error of its own."

@@ -35,7 +35,7 @@ from .culprit_sentence import golden_is_undefined
 from .device_specific_suspects import DevicesApart
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
-from .op_input_states import Inputs, InputState
+from .op_input_states import BAD, Inputs, InputState
 from .own_error.estimate import Estimate
 from .own_error.estimator import Estimator
 from .own_error.recomputed_estimates import (
@@ -256,6 +256,14 @@ class ModelVerdict:
                         self.first,
                         wrong_before=next((op.name for op in wrong if op.name in before), ""),
                         shaped_before=next((op.name for op in shaped if op.name in before), ""),
+                    )
+                if self.first.inputs == BAD and self.first_estimate.follows:
+                    output = self.first_estimate.output
+                    golden = reader.golden_follows(self.first_estimate.op, output)
+                    self.first_estimate = replace(
+                        self.first_estimate,
+                        inherits=golden is True,
+                        golden_wrong=golden is False,
                     )
                 if self.first_estimate.inherits and self.first_estimate.as_fed:
                     lost = underflow_up_to(self.first_estimate.op, inputs)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
+from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import Written, right_alone, written_instead
@@ -191,11 +192,18 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
         if instead is not None and entry.device == "missing":
             # One thing, told from both ends.
             sentence, explanations = "%s: %s" % (sentence, instead.sentence), []
-        explanations.append(Explanation("attribute", 1.0, sentence, step))
+        explanations.append(Explanation(_kind_of(entry), 1.0, sentence, step))
     if explanations and search.left_out:
         first = explanations[0]
         explanations[0] = replace(first, sentence=first.sentence + _left_out(search))
     return explanations
+
+
+def _kind_of(entry: Explained) -> str:
+    """Return the kind of what reproduces an output: whether a finer type would mend it."""
+    if entry.name == ARITHMETIC:
+        return "rounding"
+    return "overflow" if entry.device in dict(BEYOND_FLOAT16) else "attribute"
 
 
 def _next_for(entry: Explained, op: str) -> str:

@@ -42,6 +42,7 @@ from ..limits import DEFAULTS, VENDOR, Limits, Subject
 from .culprit_sentence import culprit, culprit_sentence, golden_is_undefined, lacks_computing
 from .first_divergence import FirstDivergence
 from .model_verdict import ModelSummary, ModelVerdict
+from .op_input_states import BAD
 from .own_error.estimate import Estimate
 from .recompute_without_model import TensorReader
 from .row_digest import (
@@ -356,7 +357,7 @@ def summarise(
         and estimate.inherits
         and not estimate.output.golden_alone
         and not estimate.left_range
-        and not (first is not None and first.shaped_before),
+        and not (first is not None and (first.shaped_before or first.inputs == BAD)),
         as_fed=estimate is not None and estimate.as_fed,
         golden_undefined=golden_is_undefined(first, estimate),
         lacks_computing=lacks_computing(first, suspects, estimate),

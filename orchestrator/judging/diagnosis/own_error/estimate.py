@@ -83,6 +83,9 @@ class Estimate:
     inherits
         The output follows from the device's own inputs, and golden data from golden data: what
         differs came in with the inputs.
+    rounds
+        How far a right output is from what is computed of the device's own inputs, where that is
+        most of its distance from golden data; else 0.
     golden_wrong
         The output is what its operator makes of the device's own inputs, but golden data do not
         follow from golden data.
@@ -111,6 +114,7 @@ class Estimate:
     golden_wrong: bool = False
     in_training: bool = False
     inherits: bool = False
+    rounds: float = 0.0
 
     @property
     def suspect(self) -> bool:

@@ -34,6 +34,9 @@ no trial.
 _PER_DECADE = 15.0
 _PLAINLY = 0.03
 """From this relative distance on an output is wrong beyond doubt: the default limit of float16."""
+_MOSTLY = 0.7
+"""Of an output's distance, that from what is computed of its own inputs which is more than half of
+it in squares."""
 _PLAIN_PRODUCT = 2.0 * SUSPECT_SCORE
 """The score above which an operator whose sums may cancel is a suspect, where it could not be
 computed again: on public networks healthy ones reach 8.
@@ -130,7 +133,9 @@ def with_recomputed(
             right = replace(entry, score=0.0, follows=True, evidence=None, whole_type=False)
             fails = output.verdict == FAIL and not any(state.state == BAD for state in entry.inputs)
             golden = golden_follows(op, output) if fails else None
-            right = replace(right, inherits=golden is True)
+            own = 0.0 if output.spoiled else verdict.own_error.distance
+            rounds = own if own > _MOSTLY * entry.distance else 0.0
+            right = replace(right, inherits=golden is True and not rounds, rounds=rounds)
             if golden is False:
                 right = replace(
                     right,
