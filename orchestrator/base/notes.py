@@ -290,18 +290,11 @@ NOTES: Dict[str, Said] = {
     ),
     "two-builds": Said(
         "most tensors of two dumps differ in layout or lack a counterpart",
-        "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "
-        "counterpart of that name; the models of both tell which belong together",
-        "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's, or dump "
-        "both with inputs, by which operators of other names are paired",
-        warns=True,
-    ),
-    "two-builds-exact": Said(
-        "with --exact, most tensors of two dumps differ in layout or lack a counterpart",
-        "TARGET and GOLDEN are dumps of two builds: of %s %d differ in layout or shape, %d have no "
-        "counterpart of that name, and bytes are compared of tensors of one name alone",
-        "compare without --exact: operators of one type that read the same are then paired "
-        "whatever their names, and equal tensors are said to be equal",
+        "TARGET and GOLDEN are dumps of two builds, or of two models: of %s %d differ in layout or "
+        "shape, %d have no counterpart, by name or by what they read",
+        "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's, where both "
+        "were made of one original model; else dump both with inputs, by which operators of other "
+        "names are paired",
         warns=True,
     ),
     "few-layers": Said(

@@ -169,7 +169,19 @@ def _of_paired_files(options: ComparisonOptions, op: str, place: Place) -> Compa
         os.path.join(folder, str(rel))
         for folder, rel in zip((options.target, options.golden), files[0])
     ]
-    return dataclasses.replace(options, target=paths[0], golden=paths[1], model=None)
+    # What needs a model goes with it.
+    return dataclasses.replace(
+        options,
+        target=paths[0],
+        golden=paths[1],
+        model=None,
+        quantisation=None,
+        unfused=None,
+        op_range=None,
+        select=None,
+        plan=None,
+        check_addresses=False,
+    )
 
 
 def _replay_of_uncompared(result: RunResult, op: str, place: Place) -> List[str]:

@@ -58,7 +58,8 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
     golden data.
 
     An original output belongs to the unfused op that names it as an output's origin, else to the
-    only op whose last original it is; without exactly one such op it has no golden tensor. An op
+    only op whose last original it is and that names no origin; without exactly one such op it has
+    no golden tensor. An op
     that both have may be compared by its own name.
     Raises InputError where the two have no original in common.
     """
@@ -71,7 +72,7 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
             if desc.origin_name:
                 index = number if desc.origin_index is None else desc.origin_index
                 by_origin.setdefault((desc.origin_name, index), []).append((op, number))
-        if op.originals:
+        if op.originals and not any(desc.origin_name for desc in op.output_descs):
             by_last.setdefault(op.originals[-1], []).append(op)
 
     ours = {name for op in graph.ops if op.type not in INPUT_TYPES for name in op.originals}
@@ -93,7 +94,8 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
     def output(name: str, index: int) -> Optional[TensorDesc]:
         matches = carriers(name, index)
         if len(matches) != 1:
-            return None
+            # An op of that name there makes another output: others were fused into it.
+            return TensorDesc(origin_name="") if unfused.op(name) is not None else None
         op, number = matches[0]
         desc = desc_at(op.output_descs, number)
         if op.no_task:

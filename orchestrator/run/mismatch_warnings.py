@@ -32,6 +32,7 @@ from ..metrics.row import (
 )
 from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE, gear_named, gear_of
+from ..model.row_plan import INPUT
 
 if TYPE_CHECKING:
     from ..judging.diagnosis.summary import Summary
@@ -106,17 +107,18 @@ def _two_builds(run: Run) -> List[Note]:
     """
     if run.goldens.kind != "npu" or run.options.unfused is not None:
         return []
-    compared, apart, alone, theirs = 0, 0, 0, 0
+    compared, apart, alone, ops, theirs = 0, 0, 0, 0, 0
     for row in run.store.rows():
         compared += row.verdict in (PASS, FAIL)
         apart += row.cause == "shape"
-        alone += row.cause == GOLDEN_MISSING or row.reason_codes == TARGET_ALONE
+        is_alone = row.cause == GOLDEN_MISSING or row.reason_codes == TARGET_ALONE
+        alone += is_alone
+        ops += is_alone and row.kind != INPUT
         theirs += (
             row.cause == DUMP_MISSING and not row.target_file
         ) or row.reason_codes == OTHER_ALONE
-    # Dumps that GOLDEN alone has are no other build's where TARGET has none of its own: it ended
-    # early.
-    alone += theirs if alone else 0
+    # Where one of them alone has operators of its own, the other fused these, or ended early.
+    alone = alone + theirs if ops and (theirs or not compared) else 0
     if apart + alone <= compared:
         return []
     places = run.store.places()
@@ -127,8 +129,7 @@ def _two_builds(run: Run) -> List[Note]:
                 listed([printable(value) for value in some], _SHOWN) for some in (ours, values)
             ]
             return [note("other-places", level, *shown)]
-    code = "two-builds-exact" if run.options.exact else "two-builds"
-    return [note(code, plural(compared + apart + alone, "tensor"), apart, alone)]
+    return [note("two-builds", plural(compared + apart + alone, "tensor"), apart, alone)]
 
 
 def _to_rename(run: Run) -> List[Note]:

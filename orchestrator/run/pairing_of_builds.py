@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from dataclasses import replace
 from typing import (
     Collection,
     Dict,
@@ -26,7 +27,9 @@ from ..dumps.dump_file import DumpFile, TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
 from ..judging.diagnosis.row_digest import DISTANCE
+from ..judging.limits import Limits
 from ..judging.metric_text import metric_number
+from ..judging.row_judge import RowJudge
 from ..metrics.compare_pair import compare_pair
 from ..metrics.pair_task import PairTask
 from ..metrics.row import (
@@ -34,6 +37,7 @@ from ..metrics.row import (
     EXPECTED_ABSENT,
     FAIL,
     GOLDEN_MISSING,
+    MEASURES,
     NOT_COMPARED,
     OTHER_ALONE,
     PAIRED_ACROSS,
@@ -44,7 +48,7 @@ from ..metrics.row import (
 from ..model.row_plan import INPUT, OUTPUT
 from ..tensors.tensor import Tensor
 from .engine import Engine
-from .same_operators import Build, by_order, digest, same_operators
+from .same_operators import Build, by_order, digest, same_operators, same_readers
 
 _MOST_TRIED = 8
 """With how many outputs of the other build one is compared where no name tells its counterpart."""
@@ -57,6 +61,7 @@ _BY_READING = (
     "paired with %s of the other dump: the builds fused other operators, and the tensor of that "
     "name is farther from it"
 )
+_BY_READERS = "paired with %s of the other dump: the same operator reads it"
 _BY_INPUTS = "paired with %s of the other dump: the same operator, by its type and what feeds it"
 _BY_ORDER = (
     "paired with %s of the other dump: both ran operators of the same types and shapes in the same "
@@ -116,30 +121,18 @@ def pair_across_names(engine: Engine) -> None:
     rows += engine.store.rows(verdict=FAIL)
     taken = {(row.place, other_name(row)) for row in across}
     unpaired = _unpaired_outputs(engine, rows, taken)
-    found = _same_operators(engine, rows, unpaired)
-    same = {(one.row.place, one.row.target_file): one.row.golden_file for one in found}
-    of_same = {(one.row.place, one.row.golden_file) for one in found}
-    unpaired = {
-        place: [one for one in some if (place, one.rel) not in of_same]
-        for place, some in unpaired.items()
+    found: List[_Across] = []
+    heads: Dict[Tuple[Place, str], str] = {}
+    for place, theirs_alone in unpaired.items():
+        ours = [row for row in rows if row.place == place and _is_unpaired(row)]
+        if ours:
+            at_place, begun = _paired(engine, place, ours, theirs_alone)
+            found += at_place
+            heads.update({(place, rel): other for rel, other in begun.items()})
+    same = {
+        (one.row.place, one.row.target_file): one.row.golden_file for one in found if one.is_same
     }
-    if any(unpaired.values()):
-        reading = _Reading(engine, rows, unpaired)
-        for row in rows:
-            if (
-                row.kind == OUTPUT
-                and row.target_file
-                and not other_name(row)
-                and (row.cause == GOLDEN_MISSING or row.verdict == FAIL)
-                and (row.place, row.target_file) not in same
-            ):
-                found += _counterparts(engine, row, unpaired.get(row.place, []), reading)
-    used: Set[Tuple[int, Tuple[Place, str]]] = set()
-    for one in sorted(found, key=lambda each: each.distance):
-        ends = ((one.row.place, one.row.tensor), (one.row.place, other_name(one.row)))
-        if not used.intersection(enumerate(ends)):
-            used.update(enumerate(ends))
-            across.append(one.row)
+    across += [one.row for one in found]
     # What an earlier start found is stored, and planned anew what that left without a counterpart.
     by_tensor = {(row.place, other_name(row)): row for row in across}
     by_golden_file = {(row.place, row.golden_file): row for row in across}
@@ -179,13 +172,20 @@ def pair_across_names(engine: Engine) -> None:
                 else _compared_as_same(
                     engine, row, there, "%s:%s:%d" % (there.golden, INPUT, row.tensor_index or 0)
                 )
-            ) or _input_counterpart(engine, row, theirs.get(row.place, {}))
+            ) or _input_counterpart(
+                engine,
+                row,
+                theirs.get(row.place, {}),
+                heads.get((row.place, row.target_file or "")),
+            )
             changed.append(
                 given or row.but(verdict=EXPECTED_ABSENT, reason=_FUSED, reason_codes="", cause="")
             )
     engine.put_rows(changed)
     _keep(engine, (row for row in changed if other_name(row)))
-    engine.put_rows(_of_one_build(engine))
+    # Of two runs that are to be equal bit for bit, what one lacks is missing.
+    if across or not engine.options.exact:
+        engine.put_rows(_of_one_build(engine))
 
 
 def _keep(engine: Engine, rows: Iterable[Row]) -> None:
@@ -193,55 +193,149 @@ def _keep(engine: Engine, rows: Iterable[Row]) -> None:
     engine.across.update({(row.target_file or "", row.tensor): row for row in rows})
 
 
+class _Builds(NamedTuple):
+    """The two dumps at a place.
+
+    Attributes
+    ----------
+    known
+        TARGET's files of operators that are paired, each with GOLDEN's.
+    """
+
+    ours: Build
+    theirs: Build
+    known: Dict[str, str]
+
+
+def _is_unpaired(row: Row) -> bool:
+    """Tell whether a row is of an output of TARGET that has no counterpart so far, or may have
+    another one than the tensor of its name.
+    """
+    return (
+        row.kind == OUTPUT
+        and bool(row.target_file)
+        and not other_name(row)
+        and (row.cause == GOLDEN_MISSING or (row.verdict == FAIL and _of_its_name(row)))
+    )
+
+
+def _of_its_name(row: Row) -> bool:
+    """Tell whether a row is beside a dump of its op's name, not of another op to which originals or
+    a TransData led.
+    """
+    name = parse_dump_name(os.path.basename(row.golden_file or ""))
+    return name is None or name.op_name == sanitise_golden(row.op)
+
+
+def _paired(
+    engine: Engine, place: Place, ours: List[Row], theirs: List[_Unpaired]
+) -> Tuple[List[_Across], Dict[str, str]]:
+    """Return outputs of TARGET at a place beside outputs of GOLDEN that have no counterpart there,
+    and files of operators that begin alike (:func:`same_readers`).
+
+    What is paired tells more of what reads it, and what that makes.
+    """
+    builds = _builds(engine, place, ours, theirs)
+    chosen: List[_Across] = []
+    while True:
+        found = _same_operators(engine, builds, ours, theirs)
+        files = {one.row.target_file for one in found}
+        of_same = {one.row.golden_file for one in found}
+        others = [one for one in theirs if one.rel not in of_same]
+        reading = _Reading(builds, ours, others)
+        for row in ours:
+            if row.target_file not in files:
+                found += _counterparts(engine, row, others, reading, by_values=not chosen)
+        taken: Set[Tuple[str, str]] = set()
+        new: List[_Across] = []
+        for one in sorted(found, key=lambda each: each.distance):
+            ends = {("ours", one.row.tensor), ("theirs", other_name(one.row))}
+            if not taken & ends:
+                taken |= ends
+                new.append(one)
+        chosen += new
+        ours = [row for row in ours if ("ours", row.tensor) not in taken]
+        theirs = [one for one in theirs if ("theirs", one.tensor) not in taken]
+        if not (new and ours and theirs):
+            return chosen, reading.heads
+        builds.known.update((one.row.target_file or "", one.row.golden_file or "") for one in new)
+        builds.ours.alone.difference_update(one.row.target_file or "" for one in new)
+        builds.theirs.alone.difference_update(one.row.golden_file or "" for one in new)
+
+
+def _builds(
+    engine: Engine, place: Place, ours: Iterable[Row], theirs: Iterable[_Unpaired]
+) -> _Builds:
+    stored = list(engine.store.rows(place=place))
+    left, right = (
+        _build(root, [rel for rel in files if rel], alone)
+        for root, files, alone in (
+            (
+                engine.options.target,
+                [row.target_file for row in stored],
+                [row.target_file or "" for row in ours if row.cause == GOLDEN_MISSING],
+            ),
+            (
+                engine.options.golden,
+                [row.golden_file for row in stored],
+                [one.rel for one in theirs if not one.row.target_file],
+            ),
+        )
+    )
+    known = {
+        row.target_file: row.golden_file
+        for row in stored
+        if row.kind == OUTPUT
+        and row.target_file
+        and row.golden_file
+        and not other_name(row)
+        # The compiler's numbers are others in another build.
+        and not (row.verdict == FAIL and _NUMBERED.match(row.op))
+    }
+    return _Builds(left, right, known)
+
+
 def _same_operators(
-    engine: Engine, rows: Iterable[Row], unpaired: Mapping[Place, List[_Unpaired]]
+    engine: Engine, builds: _Builds, ours: Iterable[Row], theirs: Iterable[_Unpaired]
 ) -> List[_Across]:
     """Return outputs of operators that TARGET alone has beside those of the same ones in GOLDEN."""
-    ours: Dict[Place, Dict[str, List[Row]]] = {}
-    for row in rows:
-        if row.kind == OUTPUT and row.target_file and row.cause == GOLDEN_MISSING:
-            ours.setdefault(row.place, {}).setdefault(row.target_file, []).append(row)
-    found: List[_Across] = []
-    for place, by_file in ours.items():
-        theirs: Dict[str, List[_Unpaired]] = {}
-        for one in unpaired.get(place, ()):
-            if not one.row.target_file:
-                theirs.setdefault(one.rel, []).append(one)
-        if not theirs:
-            continue
-        stored = list(engine.store.rows(place=place))
-        left, right = (
-            _build(root, [rel for rel in files if rel], alone)
-            for root, files, alone in (
-                (engine.options.target, [row.target_file for row in stored], by_file),
-                (engine.options.golden, [row.golden_file for row in stored], theirs),
-            )
-        )
-        names = [
-            {info.original_name for rel in build.alone for info in build.dumps[rel].outputs}
-            for build in (left, right)
-        ]
-        # Where original names tell, they do it alone.
-        told = (names[0] & names[1]) - {None, ""}
-        for build in (left, right):
-            build.alone.difference_update([
-                rel for rel in build.alone
-                if any(info.original_name in told for info in build.dumps[rel].outputs)
-            ])  # fmt: skip
-        by_name = {
-            row.target_file: row.golden_file
-            for row in stored
-            if row.kind == OUTPUT and row.target_file and row.golden_file and not other_name(row)
+    by_file: Dict[str, List[Row]] = {}
+    for row in ours:
+        if row.target_file in builds.ours.alone:
+            by_file.setdefault(row.target_file or "", []).append(row)
+    outputs: Dict[str, List[_Unpaired]] = {}
+    for one in theirs:
+        if one.rel in builds.theirs.alone:
+            outputs.setdefault(one.rel, []).append(one)
+    names = [
+        {
+            info.original_name
+            for rel in build.alone
+            if rel in build.dumps
+            for info in build.dumps[rel].outputs
         }
-        pairs, text = same_operators(left, right, by_name), _BY_INPUTS
-        if not pairs:
-            pairs, text = by_order(left, right), _BY_ORDER
-        for rel, other in pairs.items():
-            for row in by_file[rel]:
-                for one in theirs[other]:
-                    if one.info.index == row.tensor_index:
-                        now = _compared_as_same(engine, row, one.row, one.tensor, text)
-                        found += [] if now is None else [_Across(-1.0, now)]
+        for build in (builds.ours, builds.theirs)
+    ]
+    # Where original names tell, they do it alone.
+    told = (names[0] & names[1]) - {None, ""}
+    left, right = (
+        build._replace(alone={
+            rel
+            for rel in build.alone & {*build.dumps}
+            if not any(info.original_name in told for info in build.dumps[rel].outputs)
+        })
+        for build in (builds.ours, builds.theirs)
+    )  # fmt: skip
+    pairs, text = same_operators(left, right, builds.known), _BY_INPUTS
+    if not pairs:
+        pairs, text = by_order(left, right), _BY_ORDER
+    found: List[_Across] = []
+    for rel, other in pairs.items():
+        for row in by_file[rel]:
+            for one in outputs[other]:
+                if one.info.index == row.tensor_index:
+                    now = _compared_as_same(engine, row, one.row, one.tensor, text)
+                    found += [] if now is None else [_Across(-1.0, now, True)]
     return found
 
 
@@ -255,7 +349,7 @@ def _build(root: str, files: Iterable[str], alone: Iterable[str]) -> Build:
         except (GoldwatchError, OSError):
             continue
         types[rel] = "" if name is None else name.op_type
-    return Build(dumps, types, {rel for rel in alone if rel in dumps})
+    return Build(dumps, types, {rel for rel in alone if rel in dumps}, {})
 
 
 def _compared_as_same(
@@ -269,13 +363,13 @@ def _compared_as_same(
         target = dump.tensor(row.kind, row.tensor_index or 0)
     except (GoldwatchError, OSError):
         return None
-    now = _compared_across(engine, row, target, there, tensor, text)
+    now = _compared_across(engine, row, target, there, tensor, text).row
     return now if now.verdict in (PASS, FAIL) else None
 
 
 def _compared_across(
     engine: Engine, row: Row, target: Tensor, there: Row, tensor: str, text: str
-) -> Row:
+) -> _Beside:
     """Return a row of TARGET beside a tensor of another name in the file of a row of GOLDEN, with
     the reason in ``text``.
     """
@@ -283,7 +377,32 @@ def _compared_across(
         verdict=PASS, reason=text % tensor, reason_codes="%s=%s" % (PAIRED_ACROSS, tensor),
         cause="", decided_by="", golden=there.golden, golden_file=there.golden_file,
     )  # fmt: skip
-    return compare_pair(task_across(engine, planned, target), engine.options.settings())
+    task = task_across(engine, planned, target)
+    settings = engine.options.settings()
+    if not engine.options.exact:
+        row = compare_pair(task, settings)
+        return _Beside(row, row.verdict, metric_number(row.metrics.get(DISTANCE)))
+    limits = Limits()
+    metrics = tuple(name for name in MEASURES if name == DISTANCE or name in limits.metrics)
+    by_values = replace(settings, metrics=metrics, judge=RowJudge(limits), exact=False)
+    near = compare_pair(task, by_values)
+    row = compare_pair(task, settings)
+    return _Beside(row, near.verdict, metric_number(near.metrics.get(DISTANCE)))
+
+
+def _distance(engine: Engine, row: Row) -> float:
+    """Return how far the tensors of a failing row are apart; infinite where that is not known."""
+    if engine.options.exact and row.target_file and row.golden_file:
+        try:
+            dump = DumpFile.open(os.path.join(engine.options.target, row.target_file))
+            target = dump.tensor(row.kind, row.tensor_index or 0)
+        except (GoldwatchError, OSError):
+            return math.inf
+        tensor = _tensor(row, row.tensor_index or 0)
+        distance = _compared_across(engine, row, target, row, tensor, "%s").distance
+    else:
+        distance = metric_number(row.metrics.get(DISTANCE))
+    return math.inf if math.isnan(distance) else distance
 
 
 def _of_other_ops(engine: Engine, rows: Iterable[Row], across: Iterable[Row]) -> Iterator[Row]:
@@ -382,9 +501,11 @@ def _as_made(engine: Engine, row: Row, made: Mapping[Tuple[Place, bytes], Row]) 
     )  # fmt: skip
 
 
-def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> Optional[Row]:
+def _input_counterpart(
+    engine: Engine, row: Row, theirs: Mapping[str, Row], first: Optional[str]
+) -> Optional[Row]:
     """Return the row of an input beside the input of an operator that GOLDEN's build fuses
-    otherwise, as near as no other; None where none passes.
+    otherwise, as near as no other; None where none passes. ``first``: the file that is tried first.
     """
     best: Optional[Row] = None
     nearest = math.inf
@@ -394,7 +515,7 @@ def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> O
         target = dump.tensor(INPUT, info.index)
     except (GoldwatchError, OSError, IndexError):
         return None
-    for rel, there in list(theirs.items())[:_MOST_TRIED]:
+    for rel, there in sorted(theirs.items(), key=lambda one: one[0] != first)[:_MOST_TRIED]:
         try:
             other = DumpFile.open(os.path.join(engine.options.golden, rel))
         except (GoldwatchError, OSError):
@@ -404,9 +525,8 @@ def _input_counterpart(engine: Engine, row: Row, theirs: Mapping[str, Row]) -> O
                 continue
             tensor = "%s:%s:%d" % (there.golden, INPUT, theirs_info.index)
             now = _compared_across(engine, row, target, there, tensor, _BY_VALUES)
-            distance = metric_number(now.metrics.get(DISTANCE))
-            if now.verdict == PASS and distance < nearest:
-                best, nearest = now, distance
+            if now.verdict == PASS and now.distance < nearest:
+                best, nearest = now.row, now.distance
     return best
 
 
@@ -428,7 +548,9 @@ def _unpaired_outputs(
     outputs: Dict[Place, List[_Unpaired]] = {}
     for row in rows:
         alone = row.cause == DUMP_MISSING and not row.target_file
-        differs = row.kind == OUTPUT and row.verdict == FAIL and not other_name(row)
+        differs = (
+            row.kind == OUTPUT and row.verdict == FAIL and not other_name(row) and _of_its_name(row)
+        )
         if not row.golden_file or not (alone or differs):
             continue
         try:
@@ -452,17 +574,29 @@ def task_across(engine: Engine, row: Row, target: Tensor) -> PairTask:
     return PairTask(row, target, entry, as_stored=True)
 
 
+class _Beside(NamedTuple):
+    """A row beside a tensor of another name, and by values its verdict and how far apart they are,
+    also where bytes are compared.
+    """
+
+    row: Row
+    verdict: str
+    distance: float
+
+
 class _Across(NamedTuple):
     """The row of an output beside an output of another name, and how far apart they are; below 0
-    where original names tell that they are one tensor.
+    where original names, or what operators read, tell that they are one tensor. ``is_same``: of one
+    operator.
     """
 
     distance: float
     row: Row
+    is_same: bool = False
 
 
 def _counterparts(
-    engine: Engine, row: Row, candidates: List[_Unpaired], reading: _Reading
+    engine: Engine, row: Row, candidates: List[_Unpaired], reading: _Reading, by_values: bool
 ) -> List[_Across]:
     """Return an output beside those of GOLDEN's unpaired outputs that may be its counterpart."""
     try:
@@ -483,26 +617,29 @@ def _counterparts(
         for one in alike
         if info.original_name and (one.info.original_name, one.info.original_index) == origin
     ]
-    # Another original name is another tensor.
-    nameless = [one for one in alike if not (info.original_name and one.info.original_name)]
+    # A name that the other dump has, too, is that of another tensor there.
+    nameless = [one for one in alike if not reading.names & {origin[0], one.info.original_name}]
     tried = [(True, one) for one in named[:1]] or sorted(
         [(reading.tells(row, one), one) for one in nameless], key=lambda each: not each[0]
     )
     found = []
     for fused, one in tried[:_MOST_TRIED]:
-        text = _BY_HEADER if named else _BY_READING if fused else _BY_VALUES
+        if not (fused or by_values):
+            continue
+        text = _BY_HEADER if named else _BY_VALUES
+        if fused and not named:
+            text = _BY_READERS if row.cause == one.row.cause == GOLDEN_MISSING else _BY_READING
         now = _compared_across(engine, row, target, one.row, one.tensor, text)
-        distance = metric_number(now.metrics.get(DISTANCE))
         if named:
             if now.verdict in (PASS, FAIL):
-                found.append(_Across(-1.0, now))
+                found.append(_Across(-1.0, now.row))
             continue
         # Of the tensors of either name, the one that is there.
-        before = metric_number((row if row.verdict == FAIL else one.row).metrics.get(DISTANCE))
-        nearest = math.inf if math.isnan(before) else before
-        passes = now.verdict == PASS and (row.verdict != FAIL or distance < _NEARER * nearest)
-        if passes or (fused and now.verdict in (PASS, FAIL) and distance < nearest):
-            found.append(_Across(distance, now))
+        nearest = _distance(engine, row if row.verdict == FAIL else one.row)
+        passes = now.verdict == PASS and (row.verdict != FAIL or now.distance < _NEARER * nearest)
+        if passes or (fused and now.verdict in (PASS, FAIL) and now.distance < nearest):
+            is_same = fused and reading.heads.get(row.target_file or "") == one.rel
+            found.append(_Across(now.distance, now.row, is_same))
     return found
 
 
@@ -510,33 +647,31 @@ class _Reading:
     """Which outputs of the two dumps are one tensor by what reads them: the same input of the same
     operator; or an operator that one build alone has, which reads the tensor of the other's name,
     directly or through others of that build alone. An output and what reads it share their bytes.
+
+    Attributes
+    ----------
+    heads
+        Files of TARGET whose operators begin as those of the file of GOLDEN, and read the same.
+    names
+        Original names that headers of both dumps tell.
     """
 
-    def __init__(
-        self, engine: Engine, rows: Iterable[Row], unpaired: Mapping[Place, List[_Unpaired]]
-    ) -> None:
-        ours: Dict[Place, Dict[str, bool]] = {}
-        for row in rows:
-            if row.kind == OUTPUT and row.target_file and row.place in unpaired:
-                alone = row.cause == GOLDEN_MISSING
-                if alone or row.verdict == FAIL:
-                    ours.setdefault(row.place, {})[row.target_file] = alone
-        roots = engine.options.target, engine.options.golden
-        self._of_target: Dict[Place, _Readers] = {}
-        self._of_golden: Dict[Place, _Readers] = {}
-        for place, files in ours.items():
-            theirs = {one.rel: not one.row.target_file for one in unpaired[place]}
-            stored = list(engine.store.rows(place=place))
-            all_of_target = [row.target_file for row in stored if row.target_file]
-            all_of_golden = [row.golden_file for row in stored if row.golden_file]
-            self._of_target[place] = _Readers(roots[0], files, all_of_target)
-            self._of_golden[place] = _Readers(roots[1], theirs, all_of_golden)
+    def __init__(self, builds: _Builds, ours: Iterable[Row], theirs: Iterable[_Unpaired]) -> None:
+        self.heads = same_readers(builds.ours, builds.theirs, builds.known)
+        names = [
+            {info.original_name for dump in build.dumps.values() for info in dump.outputs}
+            for build in (builds.ours, builds.theirs)
+        ]
+        self.names = (names[0] & names[1]) - {None, ""}
+        pairs = {**self.heads, **builds.known}
+        alone = {row.target_file or "": row.cause == GOLDEN_MISSING for row in ours}
+        self._of_target = _Readers(builds.ours, alone, pairs)
+        alone = {one.rel: not one.row.target_file for one in theirs}
+        self._of_golden = _Readers(builds.theirs, alone, {rel: rel for rel in builds.theirs.dumps})
 
     def tells(self, row: Row, one: _Unpaired) -> bool:
         """Return whether an output of TARGET may be an output of GOLDEN of another name."""
-        ours, theirs = self._of_target.get(row.place), self._of_golden.get(row.place)
-        if ours is None or theirs is None:
-            return False
+        ours, theirs = self._of_target, self._of_golden
         mine = row.target_file or ""
         if ours.readers.get(mine, set()) & theirs.readers.get(one.rel, set()):
             return True
@@ -553,32 +688,31 @@ class _Readers:
     read
         Of each file of an operator that its build alone has, the files whose outputs it reads.
     readers
-        Of each file, the operators and inputs that read its outputs.
+        Of each file, the operators and inputs that read its outputs, as GOLDEN calls them.
     """
 
-    def __init__(self, root: str, outputs: Mapping[str, bool], files: Iterable[str]) -> None:
-        dumps: Dict[str, DumpFile] = {}
-        for rel in dict.fromkeys([*outputs, *files]):
-            try:
-                dumps[rel] = DumpFile.open(os.path.join(root, rel))
-            except (GoldwatchError, OSError):
-                continue
+    def __init__(self, build: Build, outputs: Mapping[str, bool], pairs: Mapping[str, str]) -> None:
+        dumps = build.dumps
         makers: Dict[bytes, List[str]] = {}
         sizes = set()
         for rel in outputs:
             for info in dumps[rel].outputs if rel in dumps else ():
                 sizes.add(info.size_bytes)
-                makers.setdefault(digest(dumps[rel], OUTPUT, info), []).append(rel)
+                makers.setdefault(build.digest(rel, OUTPUT, info), []).append(rel)
         self.read: Dict[str, Dict[str, None]] = {rel: {} for rel, alone in outputs.items() if alone}
         self.readers: Dict[str, Set[Tuple[str, int]]] = {}
         for rel, dump in dumps.items():
-            name = parse_dump_name(os.path.basename(rel))
+            name = parse_dump_name(os.path.basename(pairs.get(rel, rel)))
             for info in dump.inputs:
-                found = makers.get(digest(dump, INPUT, info)) if info.size_bytes in sizes else None
+                found = (
+                    makers.get(build.digest(rel, INPUT, info)) if info.size_bytes in sizes else None
+                )
                 for maker in found or ():
-                    if maker != rel and name is not None:
+                    if maker == rel:
+                        continue
+                    self.read.get(rel, {})[maker] = None
+                    if name is not None and (rel in pairs or not _NUMBERED.match(name.op_name)):
                         self.readers.setdefault(maker, set()).add((name.op_name, info.index))
-                        self.read.get(rel, {})[maker] = None
         for makers_of in self.read.values():
             waiting = list(makers_of)
             while waiting:

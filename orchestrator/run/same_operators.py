@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, FrozenSet, List, Mapping, NamedTuple, Optional, Set, Tuple
+from bisect import bisect_left
+from typing import (
+    Any,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
+
+import numpy as np
 
 from ..base.errors import GoldwatchError
 from ..base.naming import parse_dump_name
@@ -15,6 +29,10 @@ from ..tensors.tensor import WINDOW_BYTES
 Form = Tuple[Any, ...]
 Output = Tuple[str, int]
 """A file's relative path, and the number of an output."""
+
+_MOST_CELLS = 4_000_000
+"""How many pairs of operators two sequences may have that are laid beside each other: two tables of
+16 MB."""
 
 
 class _Op(NamedTuple):
@@ -49,11 +67,21 @@ class Build(NamedTuple):
         The type of the operator of each.
     alone
         Those whose operator has no counterpart of its name.
+    digests
+        Of tensors that were read: by file, kind and number.
     """
 
     dumps: Mapping[str, DumpFile]
     types: Mapping[str, str]
     alone: Set[str]
+    digests: Dict[Tuple[str, str, int], bytes]
+
+    def digest(self, rel: str, kind: str, info: TensorInfo) -> bytes:
+        """Return the digest of a tensor."""
+        key = rel, kind, info.index
+        if key not in self.digests:
+            self.digests[key] = digest(self.dumps[rel], kind, info)
+        return self.digests[key]
 
 
 def same_operators(ours: Build, theirs: Build, named: Mapping[str, str]) -> Dict[str, str]:
@@ -77,10 +105,10 @@ def same_operators(ours: Build, theirs: Build, named: Mapping[str, str]) -> Dict
         if rel in build.dumps
         for info in build.dumps[rel].inputs
     }
-    makers = [_makers(build.dumps, sizes) for build in (ours, theirs)]
+    makers = [_makers(build, sizes) for build in (ours, theirs)]
     left, right = (
         {
-            rel: _op(build.types[rel], dump, readers)
+            rel: _op(build, rel, readers)
             for rel, dump in build.dumps.items()
             if rel in build.alone and dump.inputs and dump.outputs
         }
@@ -158,6 +186,94 @@ def by_order(ours: Build, theirs: Build) -> Dict[str, str]:
     return pairs
 
 
+def same_readers(ours: Build, theirs: Build, known: Mapping[str, str]) -> Dict[str, str]:
+    """Return files of operators that one dump has alone, each with the one of the other dump that
+    begins with the same operator and reads the same: both are of one type, read tensors of the same
+    shapes, and stand at the same place of the order of execution, whatever is fused in between. Of
+    several places that fit none is taken. Their outputs may be of other operators.
+
+    Parameters
+    ----------
+    known
+        Files of operators that are paired otherwise.
+    """
+    left, right = (
+        [
+            (rel, (build.types[rel], _shapes_read(dump)))
+            for rel, dump in sorted(build.dumps.items(), key=_time)
+            if dump.inputs
+        ]
+        for build in (ours, theirs)
+    )
+    places = {rel: number for number, (rel, _) in enumerate(right)}
+    fixed = _ascending([
+        (number, places[known[rel]])
+        for number, (rel, _) in enumerate(left)
+        if known.get(rel) in places
+    ])  # fmt: skip
+    found: Dict[str, str] = {}
+    start, begin = 0, 0
+    for number, end in [*fixed, (len(left), len(right))]:
+        pieces = left[start:number], right[begin:end]
+        if len(pieces[0]) * len(pieces[1]) <= _MOST_CELLS:
+            for one, other in _in_common(*([form for _, form in piece] for piece in pieces)):
+                found[pieces[0][one][0]] = pieces[1][other][0]
+        start, begin = number + 1, end + 1
+    return found
+
+
+def _ascending(pairs: Sequence[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """Return the longest part of pairs, of which the first numbers ascend, whose second do, too."""
+    ends: List[int] = []
+    last: List[int] = []
+    before: List[int] = []
+    for number, (_, value) in enumerate(pairs):
+        place = bisect_left(ends, value)
+        before.append(last[place - 1] if place else -1)
+        ends[place : place + 1] = [value]
+        last[place : place + 1] = [number]
+    found = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _shapes_read(dump: DumpFile) -> Tuple[Any, ...]:
+    """Return the shape of the first input: what a build folds adds or takes away constants."""
+    return tuple(dump.inputs[0].shape)
+
+
+def _in_common(ours: Sequence[Form], theirs: Sequence[Form]) -> List[Tuple[int, int]]:
+    """Return the places of what each longest common subsequence of two sequences pairs alike."""
+    kinds: Dict[Form, int] = {}
+    left, right = (
+        np.array([kinds.setdefault(form, len(kinds)) for form in some], np.int32)
+        for some in (ours, theirs)
+    )
+    before = _lengths(left, right)
+    behind = _lengths(left[::-1], right[::-1])[::-1, ::-1]
+    longest = before[-1, -1]
+    pairs = []
+    for number, kind in enumerate(left):
+        skipped = (before[number] + behind[number + 1] == longest).any()
+        paired = before[number, :-1] + 1 + behind[number + 1, 1:] == longest
+        (places,) = np.nonzero(paired & (right == kind))
+        if not skipped and len(places) == 1:
+            pairs.append((number, int(places[0])))
+    return pairs
+
+
+def _lengths(left: Any, right: Any) -> Any:
+    """Return the length of the longest common subsequence of the first i and first j elements."""
+    lengths = np.zeros((len(left) + 1, len(right) + 1), np.int32)
+    for number, kind in enumerate(left):
+        longer = np.maximum(lengths[number, 1:], lengths[number, :-1] + (right == kind))
+        lengths[number + 1, 1:] = np.maximum.accumulate(longer)
+    return lengths
+
+
 def _time(entry: Tuple[str, DumpFile]) -> int:
     name = parse_dump_name(os.path.basename(entry[0]))
     return 0 if name is None else name.timestamp_us
@@ -165,7 +281,7 @@ def _time(entry: Tuple[str, DumpFile]) -> int:
 
 def _made(build: Build, rel: str) -> Tuple[bytes, ...]:
     dump = build.dumps[rel]
-    return tuple(digest(dump, OUTPUT, info) for info in dump.outputs)
+    return tuple(build.digest(rel, OUTPUT, info) for info in dump.outputs)
 
 
 def _readers(build: Build) -> Dict[bytes, List[Tuple[str, int]]]:
@@ -176,28 +292,29 @@ def _readers(build: Build) -> Dict[bytes, List[Tuple[str, int]]]:
         for info in dump.inputs:
             if info.size_bytes in sizes:
                 reader = build.types[rel], info.index
-                found.setdefault(digest(dump, INPUT, info), []).append(reader)
+                found.setdefault(build.digest(rel, INPUT, info), []).append(reader)
     return found
 
 
-def _op(op_type: str, dump: DumpFile, readers: Mapping[bytes, List[Tuple[str, int]]]) -> _Op:
+def _op(build: Build, rel: str, readers: Mapping[bytes, List[Tuple[str, int]]]) -> _Op:
+    dump = build.dumps[rel]
     infos = [*dump.inputs, *dump.outputs]
-    form = op_type, len(dump.inputs), tuple((one.dtype, one.shape) for one in infos)
+    form = build.types[rel], len(dump.inputs), tuple((one.dtype, one.shape) for one in infos)
     inputs, outputs = (
-        tuple(digest(dump, kind, one) for one in some)
+        tuple(build.digest(rel, kind, one) for one in some)
         for kind, some in ((INPUT, dump.inputs), (OUTPUT, dump.outputs))
     )
     read_by = frozenset(one for key in outputs for one in readers.get(key, ()))
     return _Op(form, inputs, outputs, read_by)
 
 
-def _makers(dumps: Mapping[str, DumpFile], sizes: Set[int]) -> Dict[bytes, List[Output]]:
+def _makers(build: Build, sizes: Set[int]) -> Dict[bytes, List[Output]]:
     """Return the outputs of some sizes by their bytes."""
     found: Dict[bytes, List[Output]] = {}
-    for rel, dump in dumps.items():
+    for rel, dump in build.dumps.items():
         for info in dump.outputs:
             if info.size_bytes in sizes:
-                found.setdefault(digest(dump, OUTPUT, info), []).append((rel, info.index))
+                found.setdefault(build.digest(rel, OUTPUT, info), []).append((rel, info.index))
     return found
 
 

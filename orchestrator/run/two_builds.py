@@ -57,6 +57,10 @@ from .same_operators import digest
 PairOf = Callable[[Place, str, int], Optional[ComputedPair]]
 
 _SHOWN = 6
+_NOTHING = (
+    "No tensor of the two dumps was compared: no operator of one is known to be one of the other, "
+    "by its name or by what it reads."
+)
 _OTHER_INPUTS = "the two runs had other inputs, or what makes it was not compared"
 _NOT_MADE = "no dumped operator makes it: the runs had other inputs"
 _OR_CONSTANT = (
@@ -115,10 +119,10 @@ def differences_of_builds(
     before: Optional[Row] = None
     target_alone: Dict[Place, Dict[str, Row]] = {}
     golden_alone: Dict[Place, Dict[str, Row]] = {}
-    both = set()
+    both: Dict[Place, int] = {}
     for row in store.rows():
         if row.verdict in (PASS, FAIL):
-            both.add(row.place)
+            both[row.place] = both.get(row.place, 0) + 1
         if _is_target_alone(row):
             target_alone.setdefault(row.place, {}).setdefault(row.op, row)
         elif row.reason_codes == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
@@ -142,12 +146,17 @@ def differences_of_builds(
     alone = [
         sentence
         for name, by_place in zip(names, (target_alone, golden_alone))
-        for sentence in _in_one_dump_alone(options, printable(name), by_place, both)
+        # Where each has operators alone, the two were held against each other.
+        for sentence in _in_one_dump_alone(
+            options,
+            printable(name),
+            by_place,
+            both.keys() | (target_alone.keys() & golden_alone.keys()),
+        )
     ]
     said = _different_operators(store)
     if first is None:
-        equal = "All tensors that both dumps have are equal."
-        return BuildDifferences(" ".join([*said, equal, *alone]), None)
+        return BuildDifferences(" ".join([*said, _equal(sum(both.values())), *alone]), None)
     if named_row is not None:
         said += _of_named(options, store, recomputed, named_row, pair)
     rows = store.rows(place=first.place, op=first.op)
@@ -190,6 +199,12 @@ def differences_of_builds(
         said += _right_alone(options, recomputed, first, pair)
     culprit = (first.op, first.place) if is_constant or not unequal else None
     return BuildDifferences(" ".join(said + alone), culprit)
+
+
+def _equal(compared: int) -> str:
+    if compared > 1:
+        return "All %d tensors that both dumps have are equal." % compared
+    return "The one tensor that both dumps have is equal." if compared else _NOTHING
 
 
 def _types_apart(options: ComparisonOptions, row: Row) -> str:

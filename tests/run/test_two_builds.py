@@ -9,6 +9,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import onnx_models as build
 import pytest
 from in_process import run_here
@@ -17,9 +18,14 @@ from onnx import helper
 from onnx_device import on_device, write_model
 
 from goldwatch.dumps import DumpFile, TensorData, write_dump
+from goldwatch.run.same_operators import _ascending, _in_common
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.testing.device_dump import write_files
+from goldwatch.testing.host.compiled_network import CompiledNetwork
+from goldwatch.testing.host.original_network import read_network
+from goldwatch.testing.host.precision_options import Build
+from goldwatch.testing.op_faults import parse_op_faults
 
 
 def dumped(folder, name, fault=None, without=()):
@@ -69,7 +75,29 @@ def test_equal_dumps_are_called_equal(tmp_path):
     for name in ("old", "new"):
         dumped(tmp_path, name)
     code, text = last_sentence(tmp_path)
-    assert code == 0 and "All tensors that both dumps have are equal." in text
+    assert code == 0 and re.search(r"All \d+ tensors that both dumps have are equal\.", text)
+
+
+@pytest.mark.parametrize("words", [[], ["--exact"]])
+def test_dumps_without_an_operator_in_common_are_not_called_equal(tmp_path, words):
+    first, second = drawn(0), drawn(1)
+    cast = ("trans_Cast_1", "Cast", [drawn(7)], drawn(7))
+    tree(tmp_path / "new", [("a", "Sigmoid", [first], np.abs(first)), cast])
+    tree(tmp_path / "old", [
+        ("b", "Pow", [second, first], second), ("c", "Neg", [second], -second),
+        ("trans_Cast_1", "Cast", [drawn(8)], drawn(8)),
+    ])  # fmt: skip
+    code, text = last_sentence(tmp_path, *words)
+    assert code != 0 and "equal" not in text, text
+    if not words:
+        assert code == 3 and "No tensor of the two dumps was compared: no operator of" in text
+        assert "1 operator in new alone: a. 2 operators in old alone: b, c." in text
+
+
+def test_one_tensor_that_is_equal_is_counted(tmp_path):
+    for name in ("new", "old"):
+        tree(tmp_path / name, [("a", "Sigmoid", [], drawn(0))])
+    assert "The one tensor that both dumps have is equal." in last_sentence(tmp_path)[1]
 
 
 def test_ops_that_one_of_the_dumps_has_alone_are_listed(tmp_path):
@@ -570,7 +598,7 @@ def test_operators_of_other_names_are_the_same_by_what_they_read(tmp_path, wrong
         assert rows[name]["reason"] == "TARGET calls it model_" + name
     assert "alone" not in text
     if wrong is None:
-        assert code == 0 and "All tensors that both dumps have are equal." in text, text
+        assert code == 0 and "tensors that both dumps have are equal." in text, text
     else:
         assert code == 1 and "model_%s (" % wrong in text[text.index(" suspect ") :], text
         assert "model_%s " % wrong in text[text.index("fail: ") :].split("is the first")[0], text
@@ -668,3 +696,124 @@ def test_models_without_an_original_in_common_are_no_fused_and_unfused_build(tmp
     words = ["new", "old", "-f", "new.json", "--unfused-om", "old.json", "-o", "out"]
     done = run_here(["goldwatch", "compare", *words], tmp_path)
     assert done.returncode == 4 and "old.json has no original operator of new.json" in done.stderr
+
+
+def blocks(folder, name, fused, renamed, fault=None):
+    """Write the dump of four equal blocks (convolution, BatchNormalization, ReLU) behind a pooling
+    and before another one, with BatchNormalization and ReLU fused or not, and other names of ops or
+    not; a fault is named by its op.
+    """
+    random, weights, nodes = np.random.RandomState(0), [], []
+    called = {}
+
+    def node(op_type, op, value, *more, **attributes):
+        called[op] = "%s_%d" % (op_type, 3 * len(nodes)) if renamed else op
+        made = helper.make_node(op_type, [value, *more], [op], called[op], **attributes)
+        nodes.append(made)
+        return op
+
+    def weight(*shape):
+        array = np.abs(random.standard_normal(shape)).astype(np.float32)
+        if len(shape) > 1:
+            array = (random.standard_normal(shape) / 6).astype(np.float32)
+        weights.append(build.weight("w%d" % len(weights), array))
+        return weights[-1].name
+
+    value = node("MaxPool", "pool0", "x", kernel_shape=[2, 2])
+    for number in range(4):
+        value = node("Conv", "conv%d" % number, value, weight(16, 16, 3, 3), pads=[1] * 4)
+        value = node("BatchNormalization", "bn%d" % number, value, *(weight(16) for _ in range(4)))
+        value = node("Relu", "relu%d" % number, value)
+    value = node("GlobalAveragePool", "gap", value)
+    values = [[build.value("x", (1, 16, 9, 9))], [build.value(value, (1, 16, 1, 1))]]
+    path = str(folder / (name + ".onnx"))
+    onnx.save(build.model(nodes, *values, weights), path)
+    faults = parse_op_faults({} if fault is None else {called[fault]: "scale:1.3"})
+    network = CompiledNetwork(
+        read_network(path, None, {}), Build(fold=fused, fuse=fused), "net", faults
+    )
+    feeds = {"x": np.random.RandomState(5).standard_normal((1, 16, 9, 9)).astype(np.float32)}
+    model = network.run(feeds).model
+    write_files(str(folder / name), model.dumps())
+    write_model(model, str(folder / (name + ".json")), "")
+    return called
+
+
+@pytest.mark.parametrize("wrong", [None, "new", "old"])
+@pytest.mark.parametrize("renamed", [True, False])
+@pytest.mark.parametrize("fused_is_new", [True, False])
+def test_builds_that_fuse_otherwise_are_paired_behind_a_wrong_operator(
+    tmp_path, fused_is_new, renamed, wrong
+):
+    """Nothing but the order of operators and what they read tells which belong together."""
+    faults = {wrong: "bn1"}
+    called = blocks(tmp_path, "new", fused_is_new, renamed, faults.get("new"))
+    blocks(tmp_path, "old", not fused_is_new, False, faults.get("old"))
+    code, text = last_sentence(tmp_path)
+    rows = rows_of(tmp_path)
+    for number in range(4):
+        op = called["relu%d" % number]
+        op = called["conv%d" % number] + op if fused_is_new else op
+        there = "relu%d" % number if fused_is_new else "conv%drelu%d" % (number, number)
+        assert rows[op + ":output:0"]["reason_codes"] == "paired_across=%s:output:0" % there, op
+    row = rows[called["gap"] + ":output:0"]
+    assert row["golden"] == "gap" and row["verdict"] == ("fail" if wrong else "pass"), row
+    assert code == (wrong is not None), text
+    assert "--unfused-om" not in text
+    op = called["conv1"] + called["relu1"] if fused_is_new else called["relu1"]
+    assert ("%s (" % op in text and "is the first operator outside" in text) == bool(wrong), text
+    if wrong:
+        assert text.split(" is the first operator outside")[0].rsplit(" ", 2)[1] == op, text
+    code, text = last_sentence(tmp_path, "--exact", "--force")
+    assert code == 1 and "given other data" not in text, text
+    exact = rows_of(tmp_path)
+    for name, row in rows.items():
+        if row["kind"] == "output":
+            assert exact[name]["reason_codes"] == row["reason_codes"], name
+
+
+def test_an_op_of_the_same_name_that_another_one_is_fused_into_is_another_tensor(tmp_path):
+    convolution(tmp_path, "new", [], True, first_name=True)
+    convolution(tmp_path, "old", [("conv", "bn")], True, first_name=True)
+    words = ["-f", "new.json", "--unfused-om", "old.json"]
+    code, text = last_sentence(tmp_path, *words)
+    rows = rows_of(tmp_path)
+    assert (code, rows["conv:output:0"]["verdict"]) == (0, "expected_absent"), text
+    assert rows["bn:output:0"]["verdict"] == "pass"
+
+
+def test_what_originals_lead_to_is_not_paired_anew(tmp_path):
+    blocks(tmp_path, "new", False, False, "relu3")
+    blocks(tmp_path, "old", True, False)
+    code, text = last_sentence(tmp_path, "-f", "new.json", "--unfused-om", "old.json")
+    row = rows_of(tmp_path)["relu3:output:0"]
+    assert code == 1 and "Conv2D.conv3relu3" in row["golden_file"], text
+    assert not row["reason_codes"], row
+    assert run_here(words_of_next(text), tmp_path).returncode == 1
+
+
+def test_the_command_for_an_op_of_another_name_needs_no_model(tmp_path):
+    """Neither does what was given beside the model."""
+    x, made = drawn(0), drawn(1)
+    for name, op in (("new", "a"), ("old", "b")):
+        model = DeviceModel("net")
+        model.add(DeviceOp("x", "Data", outputs=(DeviceTensor(x),)))
+        for number, op_name in enumerate((op, "end")):
+            array = made * np.float16(1.5 if name == "new" else 1)
+            out = DeviceTensor(array if not number else -array)
+            source = "end" if number == 2 else "x" if not number else op
+            model.add(DeviceOp(op_name, "Neg", inputs=((source, 0),), outputs=(out,)))
+        write_files(str(tmp_path / name), model.dumps())
+        write_model(model, str(tmp_path / (name + ".json")), "")
+    words = ["-f", "new.json", "--unfused-om", "old.json"]
+    code, text = last_sentence(tmp_path, *words)
+    assert code == 1 and rows_of(tmp_path)["a:output:0"]["reason_codes"], text
+    assert run_here(words_of_next(text), tmp_path).returncode == 1
+
+
+def test_where_the_order_fits_twice_nothing_is_paired_by_it():
+    same = [("Conv2D", (1, 16)), ("Relu", (1, 16))]
+    assert _in_common(same[:1], same[:1] * 2) == []
+    assert _in_common(same[:1] * 2, [*same, *same]) == [(0, 0), (1, 2)]
+    assert _in_common([*same, *same], [*same, same[0]]) == [(0, 0), (1, 1), (2, 2)]
+    assert _ascending([(0, 5), (1, 0), (2, 1), (3, 9), (4, 3)]) == [(1, 0), (2, 1), (4, 3)]
