@@ -26,7 +26,13 @@ import numpy as np
 
 from ..base.fast_dataclasses import dataclass
 from ..base.record_file import RecordFile
-from ..judging.diagnosis.row_digest import NUMBERS, DigestColumns, RowDigests, row_digests
+from ..judging.diagnosis.row_digest import (
+    NUMBERS,
+    DigestColumns,
+    NumberedFiles,
+    RowDigests,
+    row_digests,
+)
 from ..metrics.row import METRICS, Row
 from ..store.row_sql import Line, row_line
 from ..store.store import RunStore, TableOrder
@@ -183,10 +189,12 @@ class RenderedRowCache:
     ----------
     folder
         Where files are made; they have no name there, and are gone with the process.
+    files
+        Numbers the files that rows are about; None: their names are kept here.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder or os.curdir
+    def __init__(self, folder: str, files: Optional[NumberedFiles] = None) -> None:
+        self._folder, self._files = folder or os.curdir, files
         self._texts = tuple(_Texts(self._folder) for _ in _TEXTS)
         self._renderers: List[Renderer] = []
         self._forget()
@@ -195,7 +203,7 @@ class RenderedRowCache:
 
     def _forget(self) -> None:
         # There may be a million rows: none is in memory, in the order in which they were written.
-        self._digests = DigestColumns(RecordFile(self._folder, NUMBERS))
+        self._digests = DigestColumns(RecordFile(self._folder, NUMBERS), self._files)
         self._kept = RecordFile(self._folder, _KEPT)
 
     def keep(

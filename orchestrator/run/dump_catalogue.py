@@ -17,12 +17,14 @@ from ..dumps.dump_index import DumpIndex
 from ..dumps.folder_listing import Signature, full_name_of, is_folder, look_at, op_key
 from ..dumps.place import Place, place_of
 from ..dumps.slices import by_number
+from ..judging.diagnosis.row_digest import NumberedFiles
 from ..metrics.row import Row
 from .target_file import CODES, DELETED, EARLIER, GONE, FileColumns, FileFolder, TargetFile
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
 
 _FREE, _DROPPED = -1, -2
+_LAST = (1 << 31) - 1
 _NONE = np.empty(0, np.uint32)
 Array = Any
 
@@ -504,6 +506,43 @@ class Catalogue:
     def in_state(self, *states: str) -> SomeFiles:
         """Return the files in one of these states."""
         return self.files.each().in_state(*states)
+
+
+class RowFiles(NumberedFiles):
+    """The files that rows are about, by the numbers that the catalogue has for them: of a million
+    none is named twice. What it does not have, such as a folder, is numbered from the last down.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._others: List[str] = []
+        self._numbers: Dict[str, int] = {}
+        self._recent: Dict[str, int] = {}
+
+    def add(self, files: Sequence[str]) -> List[int]:
+        """Return the numbers of files, by their names in rows."""
+        # The tensors of a file mostly follow one another.
+        recent = self._recent
+        numbers = [recent[name] if name in recent else self._number(name) for name in files]
+        self._recent = dict(zip(files, numbers))
+        return numbers
+
+    def _number(self, name: str) -> int:
+        file = self._catalogue.of_row(name)
+        if file is not None and file.rel == name:
+            return file.number
+        if name not in self._numbers:
+            self._numbers[name] = _LAST - len(self._others)
+            self._others.append(name)
+        return self._numbers[name]
+
+    def __len__(self) -> int:
+        return len(self._catalogue.files.columns.ends) + len(self._others)
+
+    def __getitem__(self, number: Any) -> Any:
+        if number > _LAST - len(self._others):
+            return self._others[_LAST - number]
+        return TargetFile(self._catalogue.files.columns, number).rel
 
 
 def is_slice(file: TargetFile) -> bool:

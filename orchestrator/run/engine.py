@@ -21,7 +21,7 @@ from ..reports.rendered_rows import PreparedRows, Preparer, RenderedRowCache, Re
 from ..store.row_sql import row_key
 from ..store.store import RunStore
 from .comparison_options import ComparisonOptions
-from .dump_catalogue import Catalogue, SomeFiles
+from .dump_catalogue import Catalogue, RowFiles, SomeFiles
 from .golden_files import Goldens
 from .pair_queue import PairQueue
 from .places import Places, Slices
@@ -134,7 +134,7 @@ class Engine:
         self._stored_rows: List[Row] = []
         self._planned_for = 0
         self._reusable = ReusableRows()
-        self.rendered_rows = RenderedRowCache(os.path.dirname(store.path))
+        self.rendered_rows = RenderedRowCache(os.path.dirname(store.path), RowFiles(catalogue))
         self.prepare_rows(None)
 
     def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:

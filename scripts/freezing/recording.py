@@ -217,7 +217,7 @@ def wrap():
     """Let the tests' own functions record."""
     import in_process
 
-    from goldwatch.cli.compare import compare_folders
+    from goldwatch.run.compare_folders import compare_folders
 
     run_here = in_process.run_here
 
@@ -228,15 +228,16 @@ def wrap():
             return run_here(words, cwd)
         return RECORDER.around(plain, cwd, lambda: run_here(words, cwd))
 
-    def recorded_compare(options, jobs=1, force=False, **more):
+    def recorded_compare(options, jobs=1, force=False, *more, **named):
         words = words_of(options)
         if words is None or not RECORDER.holds(options.out):
-            return compare_folders(options, jobs, force, **more)
+            return compare_folders(options, jobs, force, *more, **named)
         words += ["--force"] * force
-        return RECORDER.around(words, ".", lambda: compare_folders(options, jobs, force, **more))
+        return RECORDER.around(
+            words, ".", lambda: compare_folders(options, jobs, force, *more, **named)
+        )
 
     in_process.run_here = recorded_run
-    # The command has its own name for it, and is recorded as a command.
     sys.modules[compare_folders.__module__].compare_folders = recorded_compare
 
 

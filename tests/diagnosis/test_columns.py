@@ -137,7 +137,7 @@ def test_the_table_of_distances_is_that_of_each_output(run) -> None:
         if rows or inputs.node(op) is not None:
             together = np.sqrt(sum(np.float64(one.distance) ** 2 for one in rows))
             together = np.inf if np.isnan(together) else together
-            assert table.input_distances[at, 0] == pytest.approx(together)
+            assert table.fed[at] == pytest.approx(together)
         assert table.has_verdict(FAIL)[at] == (op.outputs[number].verdict == FAIL)
         assert table.all_inputs_good()[at] == all(state.state == GOOD for state in states)
         single = states[0].observation if len(states) == 1 else None

@@ -59,5 +59,5 @@ def normals_of(outputs):
     """
     names, types, *numbers = zip(*outputs)
     return Normals(
-        Measured(np.array(names, object), np.array(types, object), *np.array(numbers, np.float64))
+        Measured(list(zip(names, types)), np.arange(len(names)), *np.array(numbers, np.float64))
     )

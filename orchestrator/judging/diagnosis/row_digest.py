@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
+from abc import abstractmethod
 from array import array
 from functools import lru_cache
 from itertools import islice
@@ -312,7 +313,8 @@ class RowDigests(NamedTuple):
         there is none.
         """
         numbers: Array = self.numbers["file"]
-        return self.files.first_numbers(numbers) if isinstance(self.files, FileNames) else numbers
+        files = self.files
+        return files.first_numbers(numbers) if isinstance(files, NumberedFiles) else numbers
 
     def key(self, row: int) -> Tuple[Any, ...]:
         """Return a row's :func:`execution_key`."""
@@ -409,12 +411,16 @@ class DigestColumns:
     ----------
     file
         Holds their numbers; None: they are in memory.
+    files
+        Numbers the files that they are about; None: their names are kept here.
     """
 
-    def __init__(self, file: Optional[RecordFile] = None) -> None:
+    def __init__(
+        self, file: Optional[RecordFile] = None, files: Optional[NumberedFiles] = None
+    ) -> None:
         self._shared: Dict[SharedDigest, int] = {}
         self._places: Dict[Place, int] = {}
-        self._files = FileNames()
+        self._files = FileNames() if files is None else files
         self._file, self._numbers = file, bytearray()
 
     def add(self, some: RowDigests) -> Array:
@@ -461,7 +467,19 @@ def digests_of_all(rows: Iterable[Row]) -> RowDigests:
     return columns.digests()
 
 
-class FileNames(Sequence[str]):
+class NumberedFiles(Sequence[str]):
+    """Names of files by numbers."""
+
+    @abstractmethod
+    def add(self, files: Sequence[str]) -> List[int]:
+        """Add files, as far as they are not known; return their numbers."""
+
+    def first_numbers(self, numbers: Array) -> Array:
+        """Return for the numbers of files (-1: none) the first of the same name."""
+        return numbers
+
+
+class FileNames(NumberedFiles):
     """Names of files in little memory; one that was added several times has several numbers."""
 
     def __init__(self) -> None:

@@ -94,7 +94,7 @@ def _usable(estimates: Estimates) -> Array:
     with np.errstate(invalid="ignore"):
         usable = (
             table.inputs_known
-            & (table.distances[:, 0] < HOPELESS)
+            & (table.distance(0) < HOPELESS)
             & (table.by_kind(lambda kind: kind.whole) == 0)
         )
         sources = table.single_inputs()

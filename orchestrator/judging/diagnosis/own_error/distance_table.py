@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import (
     Any,
     Callable,
@@ -30,6 +31,8 @@ again), its common factor.
 """
 
 
+# So many outputs' inputs are joined at once, for the sake of memory.
+_AT_ONCE = 1 << 14
 _DTYPE, _VERDICT = map(Observation._fields.index, ("dtype", "verdict"))
 
 
@@ -86,10 +89,8 @@ class DistanceTable:
         [n], whether every data input was compared; the rows' own.
     fed_inputs
         The inputs of all operators.
-    distances, input_distances
-        [n, 3], by each of :data:`MEASURED`: the output's, and its inputs' together.
-    fed, rounded, sums
-        [n], as of :class:`TableEntry`.
+
+    What was measured is read when it is asked for: of a million outputs it is 8 MB a column.
     """
 
     def __init__(self, observed: ObservedOps, inputs: Inputs) -> None:
@@ -106,33 +107,77 @@ class DistanceTable:
         self.kinds, self.kind = self._kinds()
         numbers = observed.digests.numbers
         self.spoiled = numbers["bits"][self.row] & SPOILED != 0
-        rows, feeds, unfed = self._feeding_rows()
-        distances = self._distances_of(self.row)
         # The slices of an output of the network are measured by their own size, those of its inputs
         # are not.
-        final = self._final()
-        distances[final, 1] = distances[final, 0]
-        self.distances = distances
-        with np.errstate(all="ignore"):
-            self.input_distances = _distances_together(
-                self._distances_of(rows), feeds, len(distances)
+        self._is_final = self._final()
+        self._more, self._unfed = self._feeding()
+        self._before = (
+            np.stack(
+                [self._worst_before(number)[self._unfed] for number in range(len(MEASURED))], axis=1
             )
-            if unfed.any():
-                self.input_distances[unfed] = self._worst_before(distances)[unfed]
-        self.fed = self.input_distances[:, 0]
-        self.rounded = self._rounded()
-        self.sums = self.by_kind(lambda kind: sum_noise(kind.dtype))
+            if len(self._unfed)
+            else np.empty((0, len(MEASURED)))
+        )
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def _rounded(self) -> Array:
-        """Return :func:`rounding` of all outputs, [n]."""
-        rounded = self.by_kind(lambda kind: rounding(kind.dtype))
-        least = self.by_kind(lambda kind: least_rounding(kind.dtype))
-        sizes = self.measured("rms")
+    def distance(self, number: int) -> Array:
+        """Return the distances of the outputs by one of :data:`MEASURED`, [n]."""
+        distances = self._of_rows(number)[self.row]
+        if number == 1:
+            final = self._is_final
+            distances[final] = self._of_rows(0)[self.row[final]]
+        return distances
+
+    def fed_by(self, number: int) -> Array:
+        """Return the distance of each output's inputs together (root of the sum of squares) by one
+        of :data:`MEASURED`, [n].
+        """
+        distances, joined = self._of_rows(number), np.empty(len(self.row))
+        with np.errstate(all="ignore"):
+            for begin in range(0, len(joined), _AT_ONCE):
+                some = slice(begin, begin + _AT_ONCE)
+                rows, feeds = self._fed_rows(self.op[some])
+                squares = distances[rows] ** 2
+                joined[some] = np.bincount(feeds, squares, len(self.op[some]))
+            rows, outputs = self._more
+            np.add.at(joined, outputs, distances[rows] ** 2)
+            np.sqrt(joined, out=joined)
+        joined[np.isnan(joined)] = np.inf
+        joined[self._unfed] = self._before[:, number]
+        return joined
+
+    @property
+    def fed(self) -> Array:
+        """The distance of each output's inputs together, [n]."""
+        return self.fed_by(0)
+
+    @property
+    def rounded(self) -> Array:
+        """The :func:`rounding` of each output, [n]."""
+        return self._rounded(self.kind, self.measured("rms"))
+
+    @property
+    def sums(self) -> Array:
+        """The noise of a sum of each kind's type, [kinds]."""
+        return np.array([sum_noise(kind.dtype) for kind in self.kinds], np.float64)
+
+    def _rounded(self, kind: Array, sizes: Array) -> Array:
+        rounded, least = (
+            np.array([value_of(one.dtype) for one in self.kinds], np.float64)[kind]
+            for value_of in (rounding, least_rounding)
+        )
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(sizes > 0, np.hypot(rounded, least / sizes), rounded)
+
+    def _of_rows(self, number: int) -> Array:
+        """Return the distance of all rows by one of :data:`MEASURED`, [rows]."""
+        numbers = self._observed.digests.numbers
+        distances: Array = numbers[MEASURED[number]]
+        if number == 1:
+            distances = np.where(np.isnan(distances), numbers[MEASURED[0]], distances)
+        return distances
 
     def _kinds(self) -> Tuple[List[OutputKind], Array]:
         digests, whole = self._observed.digests, self._observed.digests.numbers["bits"] & WHOLE != 0
@@ -153,35 +198,40 @@ class DistanceTable:
             of_key[key] = codes.setdefault(kind, len(codes))
         return list(codes), of_key[same.reshape(-1)]
 
-    def _feeding_rows(self) -> Tuple[Array, Array, Array]:
-        """Return the rows that feed outputs, and which output each feeds, [m] both; and of which
-        outputs nothing tells what feeds them, [n].
+    def _feeding(self) -> Tuple[Tuple[Array, Array], Array]:
+        """Return the rows that feed outputs through operators without rows, and which output each
+        feeds, [m] both; and of which outputs nothing tells what feeds them, [k].
         """
         fed = self.fed_inputs
         counts, known_rows = np.diff(fed.begins), fed.row >= 0
-        sums = np.concatenate([[0], np.cumsum(known_rows)])
+        sums = np.zeros(len(known_rows) + 1, np.int32)
+        np.cumsum(known_rows, out=sums[1:])
         compared = sums[fed.begins[1:]] - sums[fed.begins[:-1]]
         self.inputs_known = ((counts > 0) & (compared == counts))[self.op]
-        of_output = counts[self.op]
-        feeds = np.repeat(np.arange(len(self.op), dtype=np.int32), of_output)
-        starts = np.cumsum(of_output) - of_output
-        at = np.repeat(fed.begins[:-1][self.op] - starts, of_output) + np.arange(len(feeds))
-        rows = fed.row[at]
-        rows, feeds = rows[rows >= 0], feeds[rows >= 0]
-        unfed = np.zeros(len(self.op), bool)
         known, number = self._inputs.model_ops()
         without_node = np.array([model_op.node is None for model_op in known], bool)
         more: List[Tuple[int, int]] = []
+        unfed: List[int] = []
         for output in np.flatnonzero(~self.inputs_known).tolist():
             op = int(self.op[output])
-            if without_node[number[op]]:
-                unfed[output] = not compared[op]
-            else:
+            if not without_node[number[op]]:
                 more += [(row, output) for row in self._inputs.rows_behind(op)]
-        if more:
-            columns = np.array(more, np.int64).T
-            rows, feeds = (np.concatenate(pair) for pair in zip((rows, feeds), columns))
-        return rows, feeds, unfed
+            elif not compared[op]:
+                unfed.append(output)
+        columns = np.array(more, np.int64).reshape(-1, 2).T
+        return (columns[0], columns[1]), np.array(unfed, np.int64)
+
+    def _fed_rows(self, ops: Array) -> Tuple[Array, Array]:
+        """Return the rows of the compared inputs of some operators, and whose each is (its position
+        among these), [m] both.
+        """
+        fed = self.fed_inputs
+        begins = fed.begins[ops].astype(np.int64)
+        counts = fed.begins[ops.astype(np.int64) + 1] - begins
+        feeds = np.repeat(np.arange(len(ops)), counts)
+        starts = np.cumsum(counts) - counts
+        rows = fed.row[np.repeat(begins - starts, counts) + np.arange(len(feeds))]
+        return rows[rows >= 0], feeds[rows >= 0]
 
     def _final(self) -> Array:
         """Return which outputs are outputs of the network, [n]."""
@@ -194,13 +244,6 @@ class DistanceTable:
             self._inputs.is_final(int(self.op[one]), int(self.number[one])) for one in at.tolist()
         ]
         return np.array(final, bool)[same.reshape(-1)]
-
-    def _distances_of(self, rows: Array) -> Array:
-        """Return the distance of tensors by each of :data:`MEASURED`, [n, 3]."""
-        numbers = self._observed.digests.numbers
-        distances = np.stack([numbers[name][rows] for name in MEASURED], axis=1)
-        distances[:, 1] = np.where(np.isnan(distances[:, 1]), distances[:, 0], distances[:, 1])
-        return distances
 
     def inputs_of(self, number: int) -> Tuple[InputState, ...]:
         """Return the data inputs of an output's operator."""
@@ -275,32 +318,56 @@ class DistanceTable:
 
     def entry(self, number: int) -> TableEntry:
         """Return an output by its number."""
-        sizes = list(zip(self.distances[number].tolist(), self.input_distances[number].tolist()))
-        known, fed, rounded, sums = (
-            column[number].item()
-            for column in (self.inputs_known, self.fed, self.rounded, self.sums)
+        own, *feeding = self._sizes([int(self.row[number]), *self._rows_feeding(number)])
+        if self._is_final[number]:
+            own = (own[0], own[0], own[2])
+        at = int(np.searchsorted(self._unfed, number))
+        together: Sequence[float] = (
+            self._before[at].tolist()
+            if at < len(self._unfed) and self._unfed[at] == number
+            else list(map(_together, zip(*feeding))) or [0.0] * len(MEASURED)
         )
+        kind, row = self.kind[[number]], self._observed.digests.numbers[int(self.row[number])]
+        rounded = self._rounded(kind, np.array([row["rms"]], np.float64)).item()
         return TableEntry(
             self.op_of(number),
             self.output(number),
             self.inputs_of(number),
-            known,
-            fed,
-            sizes,
+            bool(self.inputs_known[number]),
+            together[0],
+            list(zip(own, together)),
             rounded,
-            sums,
+            sum_noise(self.kinds[int(kind[0])].dtype),
         )
 
-    def _worst_before(self, distances: Array) -> Array:
-        """Return the largest distances of what ran before each output at its place, [n, 3]: any of
-        it may feed an output whose inputs are not known.
+    def _rows_feeding(self, number: int) -> List[int]:
+        """Return the rows that feed an output."""
+        rows, _ = self._fed_rows(self.op[[number]])
+        more, outputs = self._more
+        begin, end = np.searchsorted(outputs, (number, number + 1)).tolist()
+        found: List[int] = [*rows.tolist(), *more[begin:end].tolist()]
+        return found
+
+    def _sizes(self, rows: Sequence[int]) -> List[Tuple[float, ...]]:
+        """Return the distances of rows by each of :data:`MEASURED`."""
+        numbers, sizes = self._observed.digests.numbers, []
+        for row in rows:
+            record = numbers[row]
+            all_elements, slices, factor = (float(record[name]) for name in MEASURED)
+            sizes.append((all_elements, all_elements if slices != slices else slices, factor))
+        return sizes
+
+    def _worst_before(self, number: int) -> Array:
+        """Return the largest distance, by one of :data:`MEASURED`, of what ran before each output
+        at its place, [n]: any of it may feed an output whose inputs are not known.
         """
-        before = np.zeros_like(distances)
-        finite = np.where(distances < np.inf, distances, 0.0)
+        finite = self.distance(number)
+        finite[~(finite < np.inf)] = 0.0
+        before = np.zeros(len(finite))
         places = self._observed.place_of[self.op]
         order = np.argsort(places, kind="stable")
         for numbers in np.split(order, np.flatnonzero(np.diff(places[order])) + 1):
-            before[numbers[1:]] = np.maximum.accumulate(finite[numbers], axis=0)[:-1]
+            before[numbers[1:]] = np.maximum.accumulate(finite[numbers])[:-1]
         return before
 
 
@@ -310,12 +377,11 @@ def distance_by(row: Observation, number: int) -> float:
     return row.distance if number == 1 and distance != distance else distance
 
 
-def _distances_together(rows: Array, feeds: Array, count: int) -> Array:
-    """Return the root of the sum of squares of the distances that feed each output, [n, 3]."""
-    joined = np.sqrt(
-        np.stack(
-            [np.bincount(feeds, rows[:, number] ** 2, count) for number in range(len(MEASURED))],
-            axis=1,
-        )
-    )
-    return np.where(np.isnan(joined), np.inf, joined)
+def _together(distances: Iterable[float]) -> float:
+    """Return the root of the sum of squares, added one after the other as in columns; infinite
+    where one is no number.
+    """
+    squares = 0.0
+    for distance in distances:
+        squares += distance * distance
+    return math.sqrt(squares) if squares == squares else math.inf

@@ -14,7 +14,7 @@ from ..observed_ops import ObservedOp
 from ..op_input_states import BAD, InputState, root_sum_squares
 from ..row_digest import Observation
 from .distance_table import DistanceTable
-from .normal_error import HOPELESS, SUSPECT_SCORE, Normal
+from .normal_error import HOPELESS, SUSPECT_SCORE, Normal, NormalColumns
 
 Array = Any
 
@@ -169,15 +169,13 @@ class PlainEstimates(NamedTuple):
 
     Attributes
     ----------
-    score, expected, inherited
-        [n], as those of :class:`Estimate`; NaN for outputs that are not plain.
+    score
+        [n], as that of :class:`Estimate`; NaN for outputs that are not plain.
     normal
         What is normal for each of their kinds, by its number.
     """
 
     score: Array
-    expected: Array
-    inherited: Array
     normal: Mapping[int, Normal]
 
 
@@ -236,11 +234,14 @@ class Estimates(Sequence[Estimate]):
                     if state.observation is not None
                 ]
             )
-        score, expected, inherited = (column[number].item() for column in plain[:3])
-        shown, normal = (
-            ShownBy(ALL, distance, inputs_distance, expected),
-            plain.normal[int(self.table.kind[number])],
-        )
+        score, normal = plain.score[number].item(), plain.normal[int(self.table.kind[number])]
+        # As all were scored together, to the last bit.
+        columns = NormalColumns([normal], np.zeros(1, np.int64))
+        fed, rounded, sums = (np.array([one]) for one in (entry.fed, entry.rounded, entry.sums))
+        with np.errstate(all="ignore"):
+            expected = columns.most(fed, rounded, sums).item()
+            inherited = columns.expected(fed, 0.0, 0.0).item()
+        shown = ShownBy(ALL, distance, inputs_distance, expected)
         distances = (distance, entry.fed, expected, inherited)
         return Estimate(
             entry.op,

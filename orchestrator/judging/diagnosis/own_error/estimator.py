@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from .normal_error import (
     SUSPECT_SCORE,
     Measured,
     Normal,
+    NormalColumns,
     Normals,
     rounding,
     scatter,
@@ -46,142 +46,6 @@ _MARGIN = 1e-6
 """How much scores from arrays may differ from :class:`.Normal`'s by rounding: outputs that come so
 near to the threshold are estimated one by one.
 """
-
-
-class Outputs(NamedTuple):
-    """Numbers of n outputs; float64 but for ``op``.
-
-    Attributes
-    ----------
-    op
-        [n], which operator's (a number from 0).
-    values, fed
-        [n, measures], the outputs' distances and their inputs' together.
-    rounded, sums, type_sums, scatter
-        [n], as :mod:`.normal_error` has them.
-    """
-
-    op: Array
-    values: Array
-    fed: Array
-    rounded: Array
-    sums: Array
-    type_sums: Array
-    scatter: Array
-
-
-class Scores(NamedTuple):
-    """Of n outputs the score, the distance that inputs and rounding explain, the distance that the
-    inputs alone explain (float64), and whether these numbers are enough (bool).
-    """
-
-    score: Array
-    expected: Array
-    inherited: Array
-    plain: Array
-
-
-class Measure(NamedTuple):
-    """A measure: the share of rounding that it sees, whether rare types are judged by it, whether
-    it is of slices; what is normal for each operator.
-    """
-
-    rounding: float
-    rare: bool
-    of_slices: bool
-    normals: Sequence[Normal]
-
-
-def scores(outputs: Outputs, measures: Sequence[Measure], others: Sequence[Normal]) -> Scores:
-    """Return the scores of outputs.
-
-    Parameters
-    ----------
-    measures
-        The measures, that of all elements first.
-    others
-        What is normal for the operators of all other types, by op.
-    """
-    score = np.full(len(outputs.op), -np.inf)
-    of_first_measure: List[Tuple[Array, Array]] = []
-    with np.errstate(all="ignore"):
-        for number, measure in enumerate(measures):
-            normal = _Normals(measure.normals, outputs.op)
-            value, fed = outputs.values[:, number], outputs.fed[:, number]
-            expected = normal.most(
-                fed, measure.rounding * outputs.rounded, measure.rounding * outputs.sums
-            )
-            least = value if measure.of_slices else outputs.values[:, 0]
-            judged = (least > _HALF_A_STEP * outputs.rounded) & (measure.rare | ~normal.rare)
-            score = np.maximum(
-                score, np.where(judged, normal.beyond(value, expected, outputs.scatter), 0.0)
-            )
-            if not number:
-                of_first_measure.append((expected, normal.expected(fed, 0.0, 0.0)))
-                common = ~normal.rare
-        other_types = _Normals(others, outputs.op)
-        most = other_types.most(outputs.fed[:, 0], outputs.rounded, outputs.type_sums)
-        apart = common & ~(
-            other_types.beyond(outputs.values[:, 0], most, outputs.scatter)
-            <= SUSPECT_SCORE - _MARGIN
-        )
-        hopeless = ~(outputs.fed[:, 0] < HOPELESS)
-    score[hopeless] = 0.0
-    return Scores(
-        score, *of_first_measure[0], hopeless | (~apart & (score <= SUSPECT_SCORE - _MARGIN))
-    )
-
-
-class _Normals:
-    """What is normal for each of many outputs, in arrays:
-    :class:`goldwatch.judging.diagnosis.own_error.normal_error.Normal`.
-    """
-
-    def __init__(self, normals: Sequence[Normal], op: Array) -> None:
-        table = np.array(
-            [
-                (normal.gain, normal.noise, normal.spread, normal.largest_inputs, normal.rare)
-                for normal in normals
-            ]
-        ).reshape(-1, 5)[op]
-        self._gain, self._noise, self._spread, self._largest_fed = table.T[:4]
-        self.rare = table[:, 4] != 0
-        groups: Dict[int, Tuple[Array, List[int]]] = {}
-        for number, normal in enumerate(normals):
-            if normal.alternatives is not None:
-                groups.setdefault(id(normal.alternatives), (normal.alternatives, []))[1].append(
-                    number
-                )
-        self._alternatives = [
-            (squares, np.flatnonzero(np.isin(op, ops_of_group)))
-            for squares, ops_of_group in groups.values()
-        ]
-
-    def expected(self, fed: Array, rounded: Array, sums: Array) -> Array:
-        noise = np.where(self.rare, np.maximum(self._noise, sums), self._noise)
-        gain = np.where(fed <= self._largest_fed, self._gain, np.maximum(self._gain, 1.0))
-        return np.sqrt(gain**2 * (fed**2 + rounded**2) + noise**2)
-
-    def most(self, fed: Array, rounded: Array, sums: Array) -> Array:
-        usual = self.expected(fed, rounded, sums)
-        carried = fed**2 + rounded**2
-        for squares, outputs_of_group in self._alternatives:
-            largest = np.zeros(len(outputs_of_group))
-            for gain, noise in squares:
-                np.maximum(largest, gain * carried[outputs_of_group] + noise, out=largest)
-            usual[outputs_of_group] = np.where(
-                usual[outputs_of_group] < np.inf,
-                np.maximum(usual[outputs_of_group], np.sqrt(largest)),
-                usual[outputs_of_group],
-            )
-        return usual
-
-    def beyond(self, value: Array, expected: Array, scatter: Array) -> Array:
-        score = np.log(value / expected) / np.hypot(self._spread, scatter)
-        score = np.where((expected == 0) | np.isinf(value), np.inf, score)
-        return np.where((value <= 0) | np.isnan(value) | np.isinf(expected), 0.0, score)
-
-
 Array = Any
 _NEARLY_EXACT = 0.004
 """What inputs are off at most where they may be golden data's, rounded to bfloat16."""
@@ -226,6 +90,57 @@ _MEASURES = (
 )
 
 
+class _Outputs(NamedTuple):
+    """Numbers of outputs, [n] each: their kinds, distances by one measure, their inputs' together,
+    their rounding.
+    """
+
+    kind: Array
+    value: Array
+    fed: Array
+    rounded: Array
+
+
+class _OfKinds(NamedTuple):
+    """Noise of a sum, noise of the type, and scatter of each kind, [kinds], as :mod:`.normal_error`
+    has them.
+    """
+
+    sums: Array
+    type_sums: Array
+    scatter: Array
+
+
+def _scores(
+    outputs: _Outputs, measure: _Measure, normal: NormalColumns, least: Array, of_kinds: _OfKinds
+) -> Array:
+    """Return the scores of outputs by one measure, [n]; ``least``: what must be more than rounding
+    makes.
+    """
+    with np.errstate(all="ignore"):
+        expected = normal.most(
+            outputs.fed,
+            measure.rounding * outputs.rounded,
+            measure.rounding * of_kinds.sums[outputs.kind],
+        )
+        judged = (least > _HALF_A_STEP * outputs.rounded) & (measure.rare | ~normal.rare)
+        beyond = normal.beyond(outputs.value, expected, of_kinds.scatter[outputs.kind])
+        return np.where(judged, beyond, 0.0)
+
+
+def _like_other_types(
+    outputs: _Outputs, rare: Array, others: NormalColumns, of_kinds: _OfKinds
+) -> Array:
+    """Return which outputs are of rare types, or no suspects beside operators of other types,
+    [n].
+    """
+    with np.errstate(all="ignore"):
+        most = others.most(outputs.fed, outputs.rounded, of_kinds.type_sums[outputs.kind])
+        beyond = others.beyond(outputs.value, most, of_kinds.scatter[outputs.kind])
+        alike: Array = rare | (beyond <= SUSPECT_SCORE - _MARGIN)
+        return alike
+
+
 class Estimator:
     """Estimates the own errors of the operators of one run.
 
@@ -252,12 +167,13 @@ class Estimator:
         smooth = ~table.spoiled & (table.by_kind(self._is_smooth) > 0)
         numbers = np.flatnonzero(smooth)
         self._normal = [
-            Normals(measured, measure.spread, by_others=measure is _MEASURES[0])
-            for measure, measured in zip(_MEASURES, _measured(table, numbers))
+            Normals(_measured(table, number), measure.spread, measure is _MEASURES[0], smooth)
+            for number, measure in enumerate(_MEASURES)
         ]
         may_be_plain = numbers[table.by_kind(lambda kind: only_moves(kind.op_type))[numbers] == 0]
         plain = self._plain(table, may_be_plain)
-        plain.score[smooth & _off_by_a_factor(table)] = np.nan
+        off = _off_by_a_factor(table)
+        plain.score[off[smooth[off]]] = np.nan
         special = {
             number: self._estimate(table.entry(number))
             for number in np.flatnonzero(np.isnan(plain.score)).tolist()
@@ -272,41 +188,45 @@ class Estimator:
 
     def _plain(self, table: DistanceTable, candidates: Array) -> PlainEstimates:
         """Return the estimates of outputs that are no suspects, computed for all ``candidates``
-        (numbers of outputs) at once.
+        (numbers of outputs) at once: the scores of the rest are NaN.
         """
-        score, expected, inherited = (np.full(len(table), np.nan) for _ in range(3))
         used, kind = np.unique(table.kind[candidates], return_inverse=True)
+        kind = kind.reshape(-1).astype(np.int32)
         kinds = [table.kinds[number] for number in used]
-        type_sums = table.by_kind(lambda kind: type_noise(kind.op_type, kind.dtype))
-        scatters = table.by_kind(lambda kind: scatter(element_count(kind.shape)))
-        measures = [
-            Measure(
-                measure.rounding,
-                measure.rare,
-                measure.name == SLICE,
-                [self._normal[number].of(kind.op, kind.op_type) for kind in kinds],
-            )
-            for number, measure in enumerate(_MEASURES)
-        ]
-        others = [self._normal[0].of_other_types(kind.op_type) for kind in kinds]
-        for begin in range(0, len(candidates), _AT_ONCE):
-            some = candidates[begin : begin + _AT_ONCE]
-            outputs = Outputs(
-                kind[begin : begin + _AT_ONCE],
-                table.distances[some],
-                table.input_distances[some],
-                table.rounded[some],
-                table.sums[some],
-                type_sums[some],
-                scatters[some],
-            )
-            scored = scores(outputs, measures, others)
-            plain = some[scored.plain]
-            for column, column_scores in zip((score, expected, inherited), scored):
-                column[plain] = column_scores[scored.plain]
-        return PlainEstimates(
-            score, expected, inherited, dict(zip(used.tolist(), measures[0].normals))
+        of_kinds = _OfKinds(
+            table.sums[used],
+            np.array([type_noise(one.op_type, one.dtype) for one in kinds], np.float64),
+            np.array([scatter(element_count(one.shape)) for one in kinds], np.float64),
         )
+        rounded, distance = table.rounded[candidates], table.distance(0)[candidates]
+        score = np.full(len(candidates), -np.inf)
+        usual: Dict[int, Normal] = {}
+        for number, measure in enumerate(_MEASURES):
+            normals = [self._normal[number].of(one.op, one.op_type) for one in kinds]
+            value = table.distance(number)[candidates] if number else distance
+            fed = table.fed_by(number)[candidates]
+            if not number:
+                usual = dict(zip(used.tolist(), normals))
+                others = [self._normal[0].of_other_types(one.op_type) for one in kinds]
+                enough = np.empty(len(candidates), bool)
+                hopeless = ~(fed < HOPELESS)
+            for begin in range(0, len(candidates), _AT_ONCE):
+                some = slice(begin, begin + _AT_ONCE)
+                outputs = _Outputs(kind[some], value[some], fed[some], rounded[some])
+                least = value[some] if measure.name == SLICE else distance[some]
+                beyond = _scores(
+                    outputs, measure, NormalColumns(normals, kind[some]), least, of_kinds
+                )
+                score[some] = np.maximum(score[some], beyond)
+                if not number:
+                    enough[some] = _like_other_types(
+                        outputs, normal.rare, NormalColumns(others, kind[some]), of_kinds
+                    )
+        score[hopeless] = 0.0
+        plain = hopeless | (enough & (score <= SUSPECT_SCORE - _MARGIN))
+        scores = np.full(len(table), np.nan)
+        scores[candidates[plain]] = score[plain]
+        return PlainEstimates(scores, usual)
 
     def _of_other_input(self) -> List[Estimate]:
         """Return an estimate for each place where the network's own input differs: device and
@@ -445,18 +365,27 @@ class Estimator:
 
 
 def _off_by_a_factor(table: DistanceTable) -> Array:
-    """Return which outputs may be suspects by :func:`_by_factor_alone`, [n]: nearly exact inputs,
-    and one factor of all elements as their error, larger than rounding makes.
+    """Return the outputs that may be suspects by :func:`_by_factor_alone`, by their numbers: nearly
+    exact inputs, and one factor of all elements as their error, larger than rounding makes.
     """
-    distance, factor = table.distances[:, 0], np.abs(table.measured("factor") - 1.0)
-    spread = table.by_kind(
-        lambda kind: math.hypot(SMALLEST_SLICE_SPREAD, scatter(element_count(kind.shape)))
-    )
+    distance, factor = table.distance(0), np.abs(table.measured("factor") - 1.0)
     with np.errstate(all="ignore"):
-        exact = table.inputs_known & (table.fed <= _NEARLY_EXACT)
-        score = np.log(factor / np.hypot(table.rounded, table.sums)) / spread
-        off: Array = exact & (factor >= _COMMON_FACTOR * distance) & (distance > 0)
-    return off & (score > SUSPECT_SCORE - _MARGIN)
+        off = table.inputs_known & (factor >= _COMMON_FACTOR * distance) & (distance > 0)
+        outputs = np.flatnonzero(off)
+        outputs = outputs[table.fed[outputs] <= _NEARLY_EXACT]
+        factor, kind = factor[outputs], table.kind[outputs]
+        spread, sums = (
+            np.array(of_kinds, np.float64)[kind]
+            for of_kinds in (
+                [
+                    math.hypot(SMALLEST_SLICE_SPREAD, scatter(element_count(one.shape)))
+                    for one in table.kinds
+                ],
+                table.sums,
+            )
+        )
+        score = np.log(factor / np.hypot(table.rounded[outputs], sums)) / spread
+    return outputs[score > SUSPECT_SCORE - _MARGIN]
 
 
 def _by_factor_alone(entry: TableEntry) -> Tuple[float, ShownBy]:
@@ -505,25 +434,14 @@ def _scatter(entry: TableEntry) -> float:
     return scatter(element_count(entry.output.shape))
 
 
-def _measured(table: DistanceTable, outputs: Array) -> Iterator[Measured]:
-    """Yield, for each of :data:`_MEASURES`, the outputs that :class:`Normals` can be fitted to."""
-    names = [
-        np.array(list(map(attrgetter(name), table.kinds)), object) for name in ("op", "op_type")
-    ]
-    for number, measure in enumerate(_MEASURES):
-        values, fed = table.distances[outputs, number], table.input_distances[outputs, number]
-        with np.errstate(all="ignore"):
-            informative = (values > 0) & (values < np.inf) & (fed < HOPELESS)
-        informative_outputs = outputs[informative]
-        rounded, sums = (
-            measure.rounding * table.rounded[informative_outputs],
-            measure.rounding * table.sums[informative_outputs],
-        )
-        yield Measured(
-            names[0][table.kind[informative_outputs]],
-            names[1][table.kind[informative_outputs]],
-            values[informative],
-            fed[informative],
-            rounded,
-            sums,
-        )
+def _measured(table: DistanceTable, number: int) -> Measured:
+    """Return what :class:`Normals` is fitted to, by one of :data:`_MEASURES`."""
+    share = _MEASURES[number].rounding
+    return Measured(
+        [(kind.op, kind.op_type) for kind in table.kinds],
+        table.kind,
+        table.distance(number),
+        table.fed_by(number),
+        share * table.rounded,
+        share * table.sums,
+    )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -140,20 +140,26 @@ def multiplies(op_type: str) -> bool:
 
 
 class Measured(NamedTuple):
-    """Outputs, [n] each: operator and its type (objects), distance, the inputs' joined distance,
-    rounding and a sum's noise (float64).
+    """Outputs, [n] each, of the kinds that there are.
+
+    Attributes
+    ----------
+    names
+        Operator and its type, of each kind.
+    kind
+        The number of each output's kind.
+    distance, inputs, rounding
+        Its distance, the inputs' joined distance, its rounding; float64.
+    sums
+        A sum's noise, of each kind; float64.
     """
 
-    ops: Array
-    types: Array
+    names: Sequence[Tuple[str, str]]
+    kind: Array
     distance: Array
     inputs: Array
     rounding: Array
     sums: Array
-
-    def selected(self, selection: Any) -> Measured:
-        """Return the outputs that an index or mask selects."""
-        return Measured(*(column[selection] for column in self))
 
 
 @dataclass(frozen=True)
@@ -232,6 +238,63 @@ class Normal:
         return math.log(distance / expected) / math.hypot(self.spread, scatter)
 
 
+class NormalColumns:
+    """What is normal for each of many outputs, in arrays: :class:`Normal`.
+
+    Parameters
+    ----------
+    normals, op
+        What is normal for some operators, and which of these each output is of, [n].
+    """
+
+    def __init__(self, normals: Sequence[Normal], op: Array) -> None:
+        table = np.array(
+            [
+                (normal.gain, normal.noise, normal.spread, normal.largest_inputs, normal.rare)
+                for normal in normals
+            ]
+        ).reshape(-1, 5)[op]
+        self._gain, self._noise, self._spread, self._largest_fed = table.T[:4]
+        self.rare = table[:, 4] != 0
+        groups: Dict[int, Tuple[Array, List[int]]] = {}
+        for number, normal in enumerate(normals):
+            if normal.alternatives is not None:
+                groups.setdefault(id(normal.alternatives), (normal.alternatives, []))[1].append(
+                    number
+                )
+        self._alternatives = [
+            (squares, np.flatnonzero(np.isin(op, ops_of_group)))
+            for squares, ops_of_group in groups.values()
+        ]
+
+    def expected(self, fed: Array, rounded: Any, sums: Any) -> Array:
+        """Return :meth:`Normal.expected` of each."""
+        noise = np.where(self.rare, np.maximum(self._noise, sums), self._noise)
+        gain = np.where(fed <= self._largest_fed, self._gain, np.maximum(self._gain, 1.0))
+        return np.sqrt(gain**2 * (fed**2 + rounded**2) + noise**2)
+
+    def most(self, fed: Array, rounded: Array, sums: Array) -> Array:
+        """Return :meth:`Normal.most` of each."""
+        usual = self.expected(fed, rounded, sums)
+        carried = fed**2 + rounded**2
+        for squares, outputs_of_group in self._alternatives:
+            largest = np.zeros(len(outputs_of_group))
+            for gain, noise in squares:
+                np.maximum(largest, gain * carried[outputs_of_group] + noise, out=largest)
+            usual[outputs_of_group] = np.where(
+                usual[outputs_of_group] < np.inf,
+                np.maximum(usual[outputs_of_group], np.sqrt(largest)),
+                usual[outputs_of_group],
+            )
+        return usual
+
+    def beyond(self, value: Array, expected: Array, scatter: Array) -> Array:
+        """Return :meth:`Normal.beyond` of each."""
+        score = np.log(value / expected) / np.hypot(self._spread, scatter)
+        score = np.where((expected == 0) | np.isinf(value), np.inf, score)
+        return np.where((value <= 0) | np.isnan(value) | np.isinf(expected), 0.0, score)
+
+
 class Normals:
     """What is normal for each operator, fitted to the others.
 
@@ -244,25 +307,36 @@ class Normals:
         A type's spread is taken to be at least this.
     by_others
         Whether :meth:`of_other_types` is asked.
+    among
+        Which outputs may teach, [n]; None: all.
     """
 
     def __init__(
-        self, measured: Measured, smallest: float = SMALLEST_SPREAD, by_others: bool = True
+        self,
+        measured: Measured,
+        smallest: float = SMALLEST_SPREAD,
+        by_others: bool = True,
+        among: Optional[Array] = None,
     ) -> None:
         self._smallest = smallest
         usable = (
             (measured.distance > 0) & (measured.distance < np.inf) & (measured.inputs < HOPELESS)
         )
-        # Of a million outputs these are 50 MB: what is fitted is a sample, they are not kept.
-        entries = measured if usable.all() else measured.selected(usable)
-        types, least = set(entries.types.tolist()), _GAINS[_GAINS >= 0.999]
+        outputs = np.flatnonzero(usable if among is None else usable & among)
+        codes: Dict[str, int] = {}
+        of_kind = [codes.setdefault(op_type, len(codes)) for _, op_type in measured.names]
+        types = np.array(of_kind, np.int32)[measured.kind[outputs]]
+        there = set(np.unique(types).tolist())
+        least = _GAINS[_GAINS >= 0.999]
         self._types = {
-            name: _Fit(entries.selected(entries.types == name), _GAINS) for name in types
+            name: _Fit(measured, outputs[types == code], _GAINS)
+            for name, code in codes.items()
+            if code in there
         }
-        self._over_all = _Fit(entries, least)
+        self._over_all = _Fit(measured, outputs, least)
         self._but_type = {
-            name: _Fit(entries.selected(entries.types != name), least)
-            for name in (types if by_others else ())
+            name: _Fit(measured, outputs[types != codes[name]], least)
+            for name in (self._types if by_others else ())
         }
         self._known: Dict[Tuple[str, str], Normal] = {}
         self._other_types: Dict[str, Normal] = {}
@@ -332,18 +406,18 @@ class _Fit:
     operators) do not change.
     """
 
-    def __init__(self, entries: Measured, gains: np.ndarray) -> None:
+    def __init__(self, measured: Measured, outputs: Array, gains: np.ndarray) -> None:
         self._gains = gains
-        self._ops = set(entries.ops.tolist())
-        sample = entries.selected(slice(None, None, max(1, -(-len(entries.ops) // _MOST_FITTED))))
-        self._names = sample.ops
+        names, kind = measured.names, measured.kind
+        self._ops = {names[number][0] for number in np.unique(kind[outputs]).tolist()}
+        sample = outputs[:: max(1, -(-len(outputs) // _MOST_FITTED))]
+        self._names = np.array([names[number][0] for number in kind[sample].tolist()], object)
+        roundings, inputs = measured.rounding[sample], measured.inputs[sample]
         self._logs, self._carried = (
-            np.log(sample.distance),
-            np.maximum(sample.inputs**2 + sample.rounding**2, _LEAST_CARRIED),
+            np.log(measured.distance[sample]),
+            np.maximum(inputs**2 + roundings**2, _LEAST_CARRIED),
         )
-        rounded = (
-            max(median(sample.rounding), _LEAST_ROUNDING) if len(sample.ops) else _LEAST_ROUNDING
-        )
+        rounded = max(median(roundings), _LEAST_ROUNDING) if len(sample) else _LEAST_ROUNDING
         # Where every operator's inputs are about alike, g and n explain each other: an operator is
         # rather taken to pass errors on.
         self._dear = (
@@ -351,7 +425,7 @@ class _Fit:
         )
         # Few operators cannot tell noise that devices do not have.
         if len(self._ops) <= _PRIOR_WEIGHT:
-            most = max(sample.sums.tolist(), default=0.0)
+            most = max(measured.sums[kind[sample]].tolist(), default=0.0)
             self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, _NOT_KNOWN, 0.0)
         self._total: Optional[np.ndarray] = None
         self._fitted_without: Dict[Optional[str], _Fitted] = {}

@@ -159,7 +159,7 @@ def _needs_check(estimates: Estimates) -> Array:
     def of_kinds(test: Callable[[OutputKind], bool]) -> Array:
         return table.by_kind(test) != 0
 
-    suspect, distance = estimates.scores > SUSPECT_SCORE, table.distances[:, 0]
+    suspect, distance = estimates.scores > SUSPECT_SCORE, table.distance(0)
     with np.errstate(invalid="ignore"):
         far, fed = distance >= _LEAST, table.fed < HOPELESS
     small = of_kinds(lambda kind: element_count(kind.shape) <= _FEW) & ~estimates.marked(
