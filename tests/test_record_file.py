@@ -22,6 +22,7 @@ def records(first, count):
 
 def test_columns_and_single_records_are_those_that_were_appended(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(record_file, "_AT_ONCE", 16)
+    monkeypatch.setattr(record_file, "_IN_ORDER", 20)
     file, every = RecordFile(str(tmp_path), RECORD), np.empty(0, RECORD)
     for count in (0, 1, 16, 40):
         every = np.append(every, records(len(every), count))
@@ -34,6 +35,13 @@ def test_columns_and_single_records_are_those_that_were_appended(tmp_path, monke
             assert view[name].tolist() == every[name][some].tolist()
             assert view[some % 2 == 0][name].tolist() == every[name][some[some % 2 == 0]].tolist()
         assert [view[at] for at in range(len(some))] == [every[at] for at in some]
+        assert [file[at] for at in range(len(every))] == list(every)
+        part = slice(len(every) // 3, len(every) // 2)
+        for those in (some, some[: len(some) // 3], some[:0], np.sort(some)[::2]):
+            file_in_order = file.in_order(those)
+            assert len(file_in_order) == len(those)
+            assert file_in_order["number"].tolist() == every["number"][those].tolist()
+            assert file_in_order[part]["bits"].tolist() == every[those][part]["bits"].tolist()
     assert os.listdir(str(tmp_path)) == []
 
 

@@ -14,6 +14,8 @@ Array = Any
 
 # Some hundred kilobytes: what is read at once stays in the processor's cache.
 _AT_ONCE = 4096
+# So many records are put in order at once: some megabytes.
+_IN_ORDER = 1 << 16
 
 
 class RecordFile:
@@ -60,13 +62,42 @@ class RecordFile:
             return np.empty(0, self.dtype)
         return np.frombuffer(os.pread(self._descriptor, count * size, first * size), self.dtype)
 
-    def column(self, name: str) -> Array:
-        """Return one field of all records, [n]."""
-        column: Array = np.empty(self._count, self.dtype[name])
-        for begin in range(0, self._count, _AT_ONCE):
-            end = min(begin + _AT_ONCE, self._count)
-            column[begin:end] = self.read(begin, end - begin)[name]
+    def column(self, name: str, first: int = 0, end: Optional[int] = None) -> Array:
+        """Return one field of all records, or of adjacent ones, [n]."""
+        end = self._count if end is None else end
+        column: Array = np.empty(end - first, self.dtype[name])
+        for begin in range(first, end, _AT_ONCE):
+            some = self.read(begin, min(_AT_ONCE, end - begin))
+            column[begin - first : begin - first + len(some)] = some[name]
         return column
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self.column(key)
+        if isinstance(key, (int, np.integer)):
+            return self.read(int(key), 1)[0]
+        rows = np.arange(*key.indices(self._count)) if isinstance(key, slice) else key
+        return SomeRecords(self, np.flatnonzero(rows) if rows.dtype == bool else rows)
+
+    def in_order(self, rows: Array) -> RecordFile:
+        """Return some records, by their numbers, as a file of their own, where what is read in
+        their order is adjacent. Raises OSError where it cannot be written.
+        """
+        sorted_file = RecordFile(self._folder, self.dtype)
+        for begin in range(0, len(rows), _IN_ORDER):
+            some = rows[begin : begin + _IN_ORDER]
+            order = np.argsort(some, kind="stable")
+            numbers, records = some[order], np.empty(len(some), self.dtype)
+            first = int(numbers[0])
+            while first <= numbers[-1]:
+                block = self.read(first, _AT_ONCE)
+                low, high = np.searchsorted(numbers, (first, first + len(block)))
+                records[order[low:high]] = block[numbers[low:high] - first]
+                if high == len(numbers):
+                    break
+                first = int(numbers[high])
+            sorted_file.append(records)
+        return sorted_file
 
 
 class SomeRecords:
@@ -85,8 +116,11 @@ class SomeRecords:
         return len(self._rows)
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            return self._file.column(key)[self._rows]
-        if isinstance(key, (int, np.integer)):
-            return self._file.read(int(self._rows[key]), 1)[0]
-        return SomeRecords(self._file, self._rows[key])
+        if not isinstance(key, str):
+            if isinstance(key, (int, np.integer)):
+                return self._file.read(int(self._rows[key]), 1)[0]
+            return SomeRecords(self._file, self._rows[key])
+        if not len(self._rows):
+            return np.empty(0, self._file.dtype[key])
+        first, last = int(self._rows.min()), int(self._rows.max())
+        return self._file.column(key, first, last + 1)[self._rows - first]

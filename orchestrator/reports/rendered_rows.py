@@ -267,7 +267,7 @@ class RenderedRowCache:
         return self._renderers.index(by)
 
     def slots(self, numbers: Array, checksums: Array, by: Renderer) -> Array:
-        """Return the slot of each of some rows, int64, [n]; -1 where a row is not here as the store
+        """Return the slot of each of some rows, int32, [n]; -1 where a row is not here as the store
         has it, or was rendered otherwise.
 
         Parameters
@@ -282,7 +282,7 @@ class RenderedRowCache:
         """
         self._write_gathered()
         if by not in self._renderers:
-            return np.full(len(numbers), -1, np.int64)
+            return np.full(len(numbers), -1, np.int32)
         known = self._kept.column("number")
         order = np.argsort(known, kind="stable")
         # Of a row that was added several times the last one.
@@ -290,7 +290,7 @@ class RenderedRowCache:
         same = known[slots] == numbers
         same &= self._kept.column("sum")[slots] == checksums
         same &= self._kept.column("by")[slots] == self._renderers.index(by)
-        return np.where(same, slots, -1)
+        return np.where(same, slots, -1).astype(np.int32)
 
     def slots_of_table(
         self,

@@ -96,7 +96,7 @@ class ResultFiles:
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._cache = RenderedRowCache(os.path.dirname(self.path)) if cache is None else cache
         self._order = store.table_order()
-        self._slots = np.empty(0, np.int64)
+        self._slots = np.empty(0, np.int32)
         self._tables: List[str] = []
 
     def __enter__(self) -> ResultFiles:

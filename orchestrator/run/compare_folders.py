@@ -17,6 +17,7 @@ import numpy as np
 from ..base.errors import InputError, UsageError
 from ..base.notes import Note, note
 from ..base.safe_reading import prefetch
+from ..base.system import return_freed_memory
 from ..dumps.dump_index import Indexes
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
@@ -295,6 +296,7 @@ def _meet(run: Run, tree: DumpTree) -> SomeFiles:
                 if file is not None and fresh:
                     numbers.append(file.number)
             step_folder.files, step_folder.unresolved = [], []
+    return_freed_memory()
     return SomeFiles(run.catalogue.files.columns, numbers).in_state(GROWING)
 
 

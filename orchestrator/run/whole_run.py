@@ -22,6 +22,7 @@ from typing import (
 from ..base.errors import Interrupted, require_file
 from ..base.interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
 from ..base.notes import Note, note
+from ..base.system import return_freed_memory
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..metrics.compare_pair import RARE_COLLECTIONS
@@ -367,6 +368,7 @@ class Run:
         rendering = (self._columns, self._mapping, options.metrics, self.engine.rendered_rows)
         with ResultFiles(self.store, *rendering) as results:
             results.write_tables(on_stage)
+            return_freed_memory()
             summary = self._summary(results, places, program)
             named = {one.place for one in (summary.first, *summary.suspects) if one is not None}
             self.store.set(COMPUTED, self.recomputation().stored(named))

@@ -320,7 +320,8 @@ class RunStore:
             # By one number instead of seven columns rows are sorted in half the time.
             self._note_places(places)
             same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
-            ids, sums, verdicts, at = array("q"), array("Q"), array("B"), array("l")
+            ids, sums, verdicts = array("q"), array("Q"), array("B")
+            counts = [0] * len(places)
             sql = (
                 "SELECT id, sum, verdict, placed.number FROM row JOIN placed ON %s "
                 "ORDER BY placed.number, %s" % (same, ORDER_AT_PLACE)
@@ -329,15 +330,13 @@ class RunStore:
                 ids.append(number)
                 sums.append(int(checksum, 16))
                 verdicts.append(_CODES[verdict])
-                at.append(place)
-        ends = np.searchsorted(np.array(at, np.int64), np.arange(len(places)), "right")
-        return TableOrder(
-            np.array(ids, np.int64),
-            np.array(sums, np.uint64),
-            np.array(verdicts, np.uint8),
-            places,
-            ends.tolist(),
-        )
+                counts[place] += 1
+        columns = zip((ids, sums, verdicts), (np.int64, np.uint64, np.uint8))
+        # Not copied: of a million rows they are 17 MB.
+        arrays = [
+            np.frombuffer(some, kind) if some else np.empty(0, kind) for some, kind in columns
+        ]
+        return TableOrder(*arrays, places, np.cumsum(counts).tolist())
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""

@@ -8,11 +8,20 @@ import numpy as np
 import pytest
 from operator_chain import OPS, chain, row
 
+from goldwatch.base import record_file
+from goldwatch.base.record_file import RecordFile
+from goldwatch.judging.diagnosis import observed_ops
 from goldwatch.judging.diagnosis.model_verdict import _differing_steps
 from goldwatch.judging.diagnosis.observed_ops import ObservedOps, SomeOps
 from goldwatch.judging.diagnosis.op_input_states import BAD, GOOD, UNKNOWN, Inputs
+from goldwatch.judging.diagnosis.own_error import distance_table
 from goldwatch.judging.diagnosis.own_error.distance_table import DistanceTable
-from goldwatch.judging.diagnosis.row_digest import execution_key
+from goldwatch.judging.diagnosis.row_digest import (
+    NUMBERS,
+    DigestColumns,
+    execution_key,
+    row_digests,
+)
 from goldwatch.metrics.row import FAIL
 from goldwatch.run.recomputation import _samples
 
@@ -52,12 +61,29 @@ def rows_of_op(chosen, number, device, step, execution):
     return [one for one in (output, read) if chosen.random() < 0.8]
 
 
+def in_file(rows, folder):
+    """Rows as a run keeps them until its end: in a file, in another order."""
+    order = np.random.RandomState(len(rows)).permutation(len(rows))
+    columns = DigestColumns(RecordFile(folder, NUMBERS))
+    columns.append(columns.add(row_digests([rows[at] for at in order])))
+    return columns.digests(np.argsort(order))
+
+
 @pytest.fixture(params=range(12))
-def run(request):
+def run(request, monkeypatch, tmp_path):
     chosen = random.Random(request.param)
     rows = rows_of_run(chosen)
     graph = chain() if request.param % 3 else None
-    observed = ObservedOps(rows)
+    if request.param % 4:
+        # As where there are many rows: some places after the others, some records at once.
+        for module, name in (
+            (observed_ops, "_TOGETHER"),
+            (distance_table, "_AT_ONCE"),
+            (record_file, "_AT_ONCE"),
+            (record_file, "_IN_ORDER"),
+        ):
+            monkeypatch.setattr(module, name, chosen.choice((1, 7, 50)))
+    observed = ObservedOps(in_file(rows, str(tmp_path)) if request.param % 2 else rows)
     return rows, observed, Inputs(observed, graph)
 
 
@@ -138,6 +164,14 @@ def test_the_table_of_distances_is_that_of_each_output(run) -> None:
             together = np.sqrt(sum(np.float64(one.distance) ** 2 for one in rows))
             together = np.inf if np.isnan(together) else together
             assert table.fed[at] == pytest.approx(together)
+        entry = table.entry(at)
+        assert (entry.fed, entry.rounded) == (table.fed[at], table.rounded[at])
+        assert repr(entry.sizes) == repr(
+            [
+                (table.distance(number)[at].item(), table.fed_by(number)[at].item())
+                for number in range(3)
+            ]
+        )
         assert table.has_verdict(FAIL)[at] == (op.outputs[number].verdict == FAIL)
         assert table.all_inputs_good()[at] == all(state.state == GOOD for state in states)
         single = states[0].observation if len(states) == 1 else None

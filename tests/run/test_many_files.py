@@ -17,7 +17,7 @@ from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.run import compare_folders, pair_queue
-from goldwatch.run.dump_catalogue import Catalogue
+from goldwatch.run.dump_catalogue import Catalogue, RowFiles
 from goldwatch.run.engine import Engine
 from goldwatch.run.pair_queue import PairQueue
 from goldwatch.run.workers import Workers
@@ -55,6 +55,20 @@ def test_a_known_file_takes_a_fifth_of_a_kilobyte() -> None:
     assert taken / (len(paths) - OPS) < 205
     assert len(catalogue.files) == len(paths)
     assert [file.path for file in catalogue.files.each()] == list(catalogue.files) == paths
+
+
+def test_files_of_rows_are_numbered_once_by_the_catalogue_or_beside_it(tmp_path) -> None:
+    catalogue = Catalogue(str(tmp_path))
+    names = ["0/net/1/1/Relu.a.1.1.5", "0/net/1/1/Relu.b.2.1.6"]
+    files = [catalogue.meet(os.path.join(catalogue.root, name))[0] for name in names]
+    known = RowFiles(catalogue)
+    # A folder has rows too, and so has a file that the catalogue does not know.
+    others = ["0/net/1/2", "elsewhere/Relu.c.1.1.1"]
+    numbers = known.add([*names, *others])
+    assert numbers[:2] == [file.number for file in files]
+    assert len(set(numbers)) == 4 and max(numbers) < 1 << 31
+    assert known.add(others[::-1]) == numbers[:1:-1] and known.add(names[1:]) == numbers[1:2]
+    assert [known[number] for number in numbers] == [*names, *others]
 
 
 def test_files_are_found_and_removed_by_path(tmp_path) -> None:

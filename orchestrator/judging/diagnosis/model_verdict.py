@@ -352,40 +352,33 @@ def _differing_steps(observed: ObservedOps) -> Iterator[Tuple[Optional[str], Arr
     tensor = [names.setdefault(part.observed[3], len(names)) for part in digests.shared]
     rank = [_WORST_FIRST.index(part.observed[4]) for part in digests.shared]
     # An op without inputs and outputs has a verdict of its own.
-    alone = np.setdiff1d(np.arange(len(observed)), tensors.op)
-    own_names = [names.setdefault(name, len(names)) for name in observed.names]
-    ops = np.concatenate([tensors.op, alone])
-    columns = [
-        step[observed.place_of[ops]],
-        device[observed.place_of[ops]],
-        np.concatenate(
-            [
-                digests.shared_column(tensor, np.int32, tensors.row),
-                np.array(own_names, np.int32)[observed.name_of[alone]],
-            ]
-        ),
-        np.concatenate(
-            [
-                digests.shared_column(rank, np.int8, tensors.row),
-                np.full(len(alone), _WORST_FIRST.index(NOT_COMPARED), np.int8),
-            ]
-        ),
-    ]
-    # Of several rows of a tensor the worst.
-    order = np.lexsort(columns[::-1])
-    steps, devices, tensor_codes, ranks = (column[order] for column in columns)
-    first = np.ones(len(order), bool)
-    first[1:] = (np.diff(steps) != 0) | (np.diff(devices) != 0) | (np.diff(tensor_codes) != 0)
-    steps, devices, told = steps[first], devices[first], np.stack([tensor_codes, ranks])[:, first]
-    every = len(set(device.tolist()))
-    in_order = np.argsort(observed.ranks)
-    step_of_op = step[observed.place_of[in_order]]
+    alone = np.setdiff1d(np.arange(len(observed), dtype=np.int32), tensors.op)
+    own_names = np.array([names.setdefault(name, len(names)) for name in observed.names], np.int32)
+    step_of, device_of = (column[observed.place_of] for column in (step, device))
+    of_tensor, every = step_of[tensors.op], len(set(device_of.tolist()))
+    shared, tensor, rank = digests.numbers["shared"], *map(np.array, (tensor, rank))
+    in_order = np.argsort(observed.ranks).astype(np.int32)
+    step_of_op = step_of[in_order]
     _, at = np.unique(step_of_op, return_index=True)
     for number in np.sort(at).tolist():
         code = step_of_op[number]
-        there = steps == code
-        begins = np.flatnonzero(np.diff(devices[there]) != 0) + 1
-        parts = np.split(told[:, there], begins, axis=1)
+        some, without = np.flatnonzero(of_tensor == code), alone[step_of[alone] == code]
+        codes_there = shared[tensors.row[some]]
+        devices, tensor_codes, ranks = (
+            np.concatenate(parts)
+            for parts in (
+                (device_of[tensors.op[some]], device_of[without]),
+                (tensor[codes_there], own_names[observed.name_of[without]]),
+                (rank[codes_there], np.full(len(without), _WORST_FIRST.index(NOT_COMPARED))),
+            )
+        )
+        # Of several rows of a tensor the worst.
+        order = np.lexsort((ranks, tensor_codes, devices))
+        devices, tensor_codes, ranks = (column[order] for column in (devices, tensor_codes, ranks))
+        first = np.ones(len(order), bool)
+        first[1:] = (np.diff(devices) != 0) | (np.diff(tensor_codes) != 0)
+        devices, told = devices[first], np.stack([tensor_codes, ranks])[:, first]
+        parts = np.split(told, np.flatnonzero(np.diff(devices) != 0) + 1, axis=1)
         if len(parts) != every or not all(np.array_equal(parts[0], part) for part in parts):
             ops = in_order[step_of_op == code]
             yield observed.place(int(ops[0])).step, ops

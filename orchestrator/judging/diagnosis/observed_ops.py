@@ -40,6 +40,9 @@ OUTPUT, INPUT = range(2)
 _KINDS = {"output": OUTPUT, "input": INPUT}
 _VERDICT, _SHAPE, _OTHERWISE = map(Observation._fields.index, ("verdict", "shape", "otherwise"))
 _COMPARED = ("distance", "cosine", "slice_distance")
+_NONE = np.empty(0, np.int32)
+# Rows that are looked at together, for the sake of memory.
+_TOGETHER = 1 << 16
 
 
 class ObservedOp:
@@ -195,17 +198,20 @@ class SomeOps(Sequence[ObservedOp]):
             )
             for part in digests.shared
         ]
-        mixed, alone = np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool)
-        for values in zip(*told):
-            column = digests.shared_column(values, np.int64, rows)
-            mixed = _mixed(mixed ^ column.view(np.uint64))
-        for name in _COMPARED:
-            column = digests.numbers[name][rows] + 0.0
-            mixed, alone = _mixed(mixed ^ column.view(np.uint64)), alone | np.isnan(column)
         sums = np.zeros(len(self.numbers), np.uint64)
-        np.add.at(sums, of_op, mixed)
         unequal = np.zeros(len(self.numbers), bool)
-        unequal[of_op[alone]] = True
+        shared_columns = [np.array(values, np.int64) for values in zip(*told)]
+        for begin in range(0, len(rows), _TOGETHER):
+            some, of_some = (column[begin : begin + _TOGETHER] for column in (rows, of_op))
+            part = digests.numbers[some]
+            mixed, alone = np.zeros(len(some), np.uint64), np.zeros(len(some), bool)
+            for values in shared_columns:
+                mixed = _mixed(mixed ^ values[part["shared"]].view(np.uint64))
+            for name in _COMPARED:
+                column = part[name] + 0.0
+                mixed, alone = _mixed(mixed ^ column.view(np.uint64)), alone | np.isnan(column)
+            np.add.at(sums, of_some, mixed)
+            unequal[of_some[alone]] = True
         kinds = observed.name_of[self.numbers].astype(np.int64) * (len(observed.types) + 1)
         kinds += observed.type_of[self.numbers]
         _, first, group = np.unique(kinds, return_index=True, return_inverse=True)
@@ -252,6 +258,51 @@ def _changes(columns: Sequence[Array]) -> Array:
     return changes
 
 
+def _operators(columns: Sequence[Array]) -> Tuple[Array, Array]:
+    """Return the operator of each row, [n], numbered place by place in the order in which the first
+    rows of each came, and the first row of each.
+
+    Parameters
+    ----------
+    columns
+        Place, name and file of each row.
+    """
+    # Rows of one op mostly follow one another: what is unique is found among the first of each.
+    heads = np.flatnonzero(_changes(columns)).astype(np.int32)
+    lengths = np.diff(np.append(heads, len(columns[0])))
+    place, name, file = (column[heads] for column in columns)
+    in_order = np.lexsort((file, name, place))
+    changes = _changes([column[in_order] for column in (place, name, file)])
+    first, op = in_order[changes], np.empty(len(heads), np.int32)
+    op[in_order] = np.cumsum(changes) - 1
+    seen, first_at, ranks = np.unique(place, return_index=True, return_inverse=True)
+    place_rank = np.argsort(np.argsort(first_at))[ranks.reshape(-1)]
+    order = np.lexsort((first, place_rank[first]))
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    return np.repeat(rank[op], lengths), heads[first[order]]
+
+
+def _places_together(place: Array) -> List[slice]:
+    """Return parts of all rows with whole places in each, some ten thousand rows or one place;
+    where the rows of a place do not follow one another all rows are one part.
+    """
+    begins = np.flatnonzero(_changes([place]))
+    if len(begins) > len(np.unique(place[begins])):
+        return [slice(0, len(place))]
+    parts, start = [], 0
+    for begin in [*begins[1:].tolist(), len(place)]:
+        if begin - start >= _TOGETHER or begin == len(place):
+            parts.append(slice(start, begin))
+            start = begin
+    return parts if len(place) else []
+
+
+def _narrowed(values: Array) -> Array:
+    """Return whole numbers, none negative, with the smallest type that holds them."""
+    return values.astype(np.min_scalar_type(values.max(initial=0)))
+
+
 def narrow(values: Sequence[int]) -> Tuple[Sequence[int], Any]:
     """Return whole numbers with the smallest type that holds them."""
     ends = min(values, default=0), max(values, default=0)
@@ -290,34 +341,32 @@ class ObservedOps:
         for part, count in zip(shared, counts):
             if count:
                 self.counts[part.verdict] = self.counts.get(part.verdict, 0) + count
-        columns = [numbers["place"], digests.shared_column(name_of_shared, np.int32)]
-        columns.append(digests.file_numbers())
-        # Rows of one op mostly follow one another: what is unique is found among the first of each.
-        heads = np.flatnonzero(_changes(columns)).astype(np.int32)
-        lengths = np.diff(np.append(heads, len(numbers)))
-        place, name, file = (column[heads] for column in columns)
-        in_order = np.lexsort((file, name, place))
-        changes = _changes([column[in_order] for column in (place, name, file)])
-        first, op = in_order[changes], np.empty(len(heads), np.int32)
-        op[in_order] = np.cumsum(changes) - 1
-        place_rank = np.zeros(len(digests.places), np.int64)
-        seen, first_at = np.unique(place, return_index=True)
-        place_rank[seen] = np.argsort(np.argsort(first_at))
-        order = np.lexsort((first, place_rank[place[first]]))
-        rank = np.empty(len(order), np.int32)
-        rank[order] = np.arange(len(order))
+        self.op_of_row = np.empty(len(numbers), np.int32)
+        found: List[Tuple[Array, Array, Array]] = []
+        count = 0
+        names_of_shared = np.array(*narrow(name_of_shared))
+        for some in _places_together(numbers["place"]):
+            part = numbers[some]
+            place, shared_codes = part["place"], part["shared"]
+            ops, first = _operators(
+                [place, names_of_shared[shared_codes], digests.file_numbers(some)]
+            )
+            self.op_of_row[some] = ops + count
+            first_names = names_of_shared[shared_codes[first]]
+            found.append((first + some.start, place[first], first_names))
+            count += len(first)
+        columns = [np.concatenate(parts) for parts in zip(*found)] if found else [_NONE] * 3
+        self.first_row = columns[0].astype(np.int32)
+        self.place_of, self.name_of = _narrowed(columns[1]), _narrowed(columns[2])
+        seen, first_at = np.unique(self.place_of, return_index=True)
         self._places = [digests.places[code] for code in seen[np.argsort(first_at)].tolist()]
-        self.op_of_row = np.repeat(rank[op], lengths)
-        self.first_row = heads[first[order]]
-        self.place_of = place[first[order]].astype(np.int32)
-        self.name_of = name[first[order]]
         types: Dict[str, int] = {}
         of_shared = [types.setdefault(part.op_type, len(types)) for part in shared]
         self.types = list(types)
-        self.type_of = digests.shared_column(of_shared, np.int32, self.first_row)
-        misses = digests.shared_column([part.marks & OUTPUT_MISSING for part in shared], np.int64)
-        self._misses = np.zeros(len(order), bool)
-        self._misses[self.op_of_row[misses != 0]] = True
+        self.type_of = digests.shared_column(*narrow(of_shared), self.first_row)
+        misses = digests.marked(OUTPUT_MISSING)
+        self._misses = np.zeros(len(self.first_row), bool)
+        self._misses[self.op_of_row[misses]] = True
         self._place_codes = {place: code for code, place in enumerate(digests.places)}
         self._made: Dict[int, ObservedOp] = {}
         self._tensors: Optional[Tensors] = None
@@ -376,8 +425,9 @@ class ObservedOps:
         if not len(tensors.row):
             return np.full(len(ops), -1, np.int32)
         size = max(int(tensors.number.max()), int(numbers.max(initial=0))) + 1
-        keys = (tensors.op.astype(np.int64) * 2 + tensors.kind) * size + tensors.number
-        wanted = (ops.astype(np.int64) * 2 + kind) * size + numbers
+        dtype: Any = np.int64 if (len(self) + 1) * 2 * size > np.iinfo(np.int32).max else np.int32
+        keys = (tensors.op.astype(dtype) * 2 + tensors.kind) * size + tensors.number
+        wanted = (ops.astype(dtype) * 2 + kind) * size + numbers.astype(dtype)
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where((keys[at] == wanted) & (ops >= 0), tensors.row[at], -1)
 
@@ -385,11 +435,24 @@ class ObservedOps:
     def ranks(self) -> Array:
         """Where each operator stands in the order of execution, int32, [n]."""
         if self._ranks is None:
-            by_row = np.empty(len(self.digests.numbers), np.int32)
-            by_row[self.first_row] = np.arange(len(self))
-            self._ranks = np.empty(len(self), np.int32)
-            order = by_row[self.digests.by_execution(self.first_row)]
-            self._ranks[order] = np.arange(len(self))
+            digests, self._ranks = self.digests, np.empty(len(self), np.int32)
+            keys = [place_key(place) for place in digests.places]
+            in_order = np.array(sorted(range(len(keys)), key=keys.__getitem__), np.int32)
+            counts = np.bincount(self.place_of, minlength=len(keys))
+            begins = np.empty(len(keys), np.int64)
+            begins[in_order] = np.cumsum(counts[in_order]) - counts[in_order]
+            alike = len(set(keys)) < len(keys)
+            for some in [slice(0, len(self))] if alike else _places_together(self.place_of):
+                rows = self.first_row[some]
+                by_row = np.argsort(rows)
+                ops = by_row[np.searchsorted(rows[by_row], digests.by_execution(rows))] + some.start
+                if alike:
+                    self._ranks[ops] = np.arange(len(ops))
+                    continue
+                place = self.place_of[ops]
+                heads = np.flatnonzero(_changes([place]))
+                at = np.arange(len(ops)) - np.repeat(heads, np.diff(np.append(heads, len(ops))))
+                self._ranks[ops] = begins[place] + at
         return self._ranks
 
     def last_executions(self, places: Array, names: Array) -> Array:

@@ -271,7 +271,7 @@ class RowDigests(NamedTuple):
 
     def marked(self, mark: int) -> Array:
         """Return which rows have one of some marks, [n]."""
-        marks = self.shared_column([part.marks for part in self.shared], np.int64)
+        marks = self.shared_column([part.marks for part in self.shared], np.uint16)
         some: Array = marks & mark != 0
         return some
 
@@ -279,8 +279,16 @@ class RowDigests(NamedTuple):
         self, values: Sequence[Any], dtype: Any, rows: Optional[Array] = None
     ) -> Array:
         """Return a value for each row, or for some, [n], from one for each shared digest."""
-        shared = self.numbers["shared"] if rows is None else self.numbers["shared"][rows]
+        shared = self.numbers["shared"] if rows is None else self.column("shared", rows)
         column: Array = np.array(values, dtype)[shared]
+        return column
+
+    def column(self, name: str, rows: Any) -> Array:
+        """Return a field of some rows, [n]; of a file no more is read than lies between them."""
+        numbers: Any = self.numbers
+        column: Array = (
+            numbers[name][rows] if isinstance(numbers, np.ndarray) else numbers[rows][name]
+        )
         return column
 
     def observation(self, row: int) -> Observation:
@@ -308,12 +316,11 @@ class RowDigests(NamedTuple):
         code = int(self.numbers[row]["file"])
         return "" if code < 0 else self.files[code]
 
-    def file_numbers(self) -> Array:
-        """Return a number for the file of each row, [n], the same for those of one name; -1 where
-        there is none.
+    def file_numbers(self, rows: Any) -> Array:
+        """Return a number for the file of each of some rows, [n], the same for those of one name;
+        -1 where there is none.
         """
-        numbers: Array = self.numbers["file"]
-        files = self.files
+        numbers, files = self.column("file", rows), self.files
         return files.first_numbers(numbers) if isinstance(files, NumberedFiles) else numbers
 
     def key(self, row: int) -> Tuple[Any, ...]:
@@ -329,8 +336,8 @@ class RowDigests(NamedTuple):
 
     def by_execution(self, rows: Array) -> Array:
         """Return some rows, int64, [n], sorted as :func:`execution_key` sorts them."""
-        place, time = (self.numbers[name][rows] for name in ("place", "time"))
-        file = self.file_numbers()[rows]
+        place, time = (self.column(name, rows) for name in ("place", "time"))
+        file = self.file_numbers(rows)
         keys = [place_key(place) for place in self.places]
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
         orders = self.shared_column([part.order for part in self.shared], np.int64, rows)
@@ -452,8 +459,14 @@ class DigestColumns:
             every = self._numbers
             numbers = np.frombuffer(every, NUMBERS) if every else np.empty(0, NUMBERS)
             numbers = numbers if rows is None else numbers[rows]
+        elif rows is None:
+            numbers = self._file
         else:
-            numbers = SomeRecords(self._file, np.arange(len(self._file)) if rows is None else rows)
+            try:
+                numbers = self._file.in_order(rows)
+            except OSError:
+                # The disk is full: it takes longer.
+                numbers = SomeRecords(self._file, rows)
         return RowDigests(list(self._shared), list(self._places), self._files, numbers)
 
 
@@ -490,6 +503,7 @@ class FileNames(NumberedFiles):
         self._in_folder = array("l")
         self._hashes = array("q")
         self._recent: Dict[str, int] = {}
+        self._firsts: Optional[Tuple[int, Optional[Array]]] = None
 
     def add(self, files: Sequence[str]) -> List[int]:
         """Add files; return their numbers."""
@@ -512,17 +526,22 @@ class FileNames(NumberedFiles):
 
     def first_numbers(self, numbers: Array) -> Array:
         """Return for the numbers of files (-1: none) the first of the same name."""
-        if not len(self._hashes):
-            return numbers
-        hashes = np.frombuffer(self._hashes, np.int64)
+        if self._firsts is None or self._firsts[0] != len(self._hashes):
+            self._firsts = len(self._hashes), self._first_of_each()
+        first = self._firsts[1]
+        return numbers if first is None else np.where(numbers < 0, -1, first[numbers])
+
+    def _first_of_each(self) -> Optional[Array]:
+        """Return the first number of each name; None where no name has several."""
+        hashes = np.array(self._hashes, np.int64)
         if np.diff(np.sort(hashes)).all():
-            return numbers
+            return None
         _, first, same = np.unique(hashes, return_index=True, return_inverse=True)
-        one = first[same.reshape(-1)]
+        one: Array = first[same.reshape(-1)].astype(np.int32)
         for number in np.flatnonzero(one != np.arange(len(one))).tolist():
             if self[number] != self[int(one[number])]:
                 one[number] = number
-        return np.where(numbers < 0, -1, one[numbers])
+        return one
 
     def __len__(self) -> int:
         return len(self._ends)

@@ -415,8 +415,13 @@ def _by_model(digests: RowDigests) -> Dict[Optional[str], Array]:
     """Return the numbers of the rows of each model, in the order in which they came."""
     codes: Dict[Optional[str], int] = {}
     of_place = [codes.setdefault(run_name(place.model), len(codes)) for place in digests.places]
-    of_row = np.array(of_place, np.int64)[digests.numbers["place"]]
-    rows = {name: np.flatnonzero(of_row == code) for name, code in codes.items()}
+    used = np.array(of_place, np.int32)
+    if len(set(of_place)) == 1:
+        # Of a million rows the numbers alone would be 8 MB.
+        rows: Dict[Optional[str], Any] = dict.fromkeys(codes, range(len(digests.numbers)))
+    else:
+        of_row = used[digests.numbers["place"]]
+        rows = {name: np.flatnonzero(of_row == code) for name, code in codes.items()}
     came = {name: numbers for name, numbers in rows.items() if len(numbers)}
     return dict(sorted(came.items(), key=lambda item: item[1][0]))
 

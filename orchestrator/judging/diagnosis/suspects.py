@@ -117,12 +117,18 @@ def _factor(distance_table: DistanceTable, numbers: Array, ops: int) -> TypeFact
         )
     )
     # The smaller the values, the more rounding makes of them.
-    sizes = np.array(distance_table.measured("rms")[numbers])
-    dtypes = np.array([kind.dtype for kind in distance_table.kinds], object)
-    of_output = dtypes[distance_table.kind[numbers]]
+    codes: Dict[str, int] = {}
+    of_kind = [codes.setdefault(kind.dtype, len(codes)) for kind in distance_table.kinds]
+    sizes = distance_table.measured("rms")[numbers]
+    of_output = np.array(of_kind, np.int32)[distance_table.kind[numbers]]
+    smallest = {
+        dtype: float(sizes[(of_output == code) & (sizes > 0)].min(initial=math.inf))
+        for dtype, code in codes.items()
+        if (of_output == code).any()
+    }
     rounded = max(
-        rounding(dtype, min(sizes[(of_output == dtype) & (sizes > 0)].tolist(), default=math.nan))
-        for dtype in set(of_output.tolist())
+        rounding(dtype, math.nan if math.isinf(least) else least)
+        for dtype, least in smallest.items()
     )
     op_type = distance_table.kinds[distance_table.kind[numbers[0]]].op_type
     most = 0.0 if op_type.lower() in _FORGETTING else 1.0

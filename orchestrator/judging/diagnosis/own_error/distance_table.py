@@ -174,9 +174,10 @@ class DistanceTable:
     def _of_rows(self, number: int) -> Array:
         """Return the distance of all rows by one of :data:`MEASURED`, [rows]."""
         numbers = self._observed.digests.numbers
-        distances: Array = numbers[MEASURED[number]]
+        distances: Array = np.array(numbers[MEASURED[number]])
         if number == 1:
-            distances = np.where(np.isnan(distances), numbers[MEASURED[0]], distances)
+            lacking = np.isnan(distances)
+            distances[lacking] = numbers[MEASURED[0]][lacking]
         return distances
 
     def _kinds(self) -> Tuple[List[OutputKind], Array]:

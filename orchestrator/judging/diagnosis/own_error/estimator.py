@@ -214,9 +214,8 @@ class Estimator:
                 some = slice(begin, begin + _AT_ONCE)
                 outputs = _Outputs(kind[some], value[some], fed[some], rounded[some])
                 least = value[some] if measure.name == SLICE else distance[some]
-                beyond = _scores(
-                    outputs, measure, NormalColumns(normals, kind[some]), least, of_kinds
-                )
+                normal = NormalColumns(normals, kind[some])
+                beyond = _scores(outputs, measure, normal, least, of_kinds)
                 score[some] = np.maximum(score[some], beyond)
                 if not number:
                     enough[some] = _like_other_types(
