@@ -356,7 +356,8 @@ def _differing_steps(observed: ObservedOps) -> Iterator[Tuple[Optional[str], Arr
     own_names = np.array([names.setdefault(name, len(names)) for name in observed.names], np.int32)
     step_of, device_of = (column[observed.place_of] for column in (step, device))
     of_tensor, every = step_of[tensors.op], len(set(device_of.tolist()))
-    shared, tensor, rank = digests.numbers["shared"], *map(np.array, (tensor, rank))
+    shared = digests.numbers["shared"]
+    tensor_of, rank_of = np.array(tensor), np.array(rank)
     in_order = np.argsort(observed.ranks).astype(np.int32)
     step_of_op = step_of[in_order]
     _, at = np.unique(step_of_op, return_index=True)
@@ -368,8 +369,8 @@ def _differing_steps(observed: ObservedOps) -> Iterator[Tuple[Optional[str], Arr
             np.concatenate(parts)
             for parts in (
                 (device_of[tensors.op[some]], device_of[without]),
-                (tensor[codes_there], own_names[observed.name_of[without]]),
-                (rank[codes_there], np.full(len(without), _WORST_FIRST.index(NOT_COMPARED))),
+                (tensor_of[codes_there], own_names[observed.name_of[without]]),
+                (rank_of[codes_there], np.full(len(without), _WORST_FIRST.index(NOT_COMPARED))),
             )
         )
         # Of several rows of a tensor the worst.

@@ -351,7 +351,8 @@ class DistanceTable:
 
     def _sizes(self, rows: Sequence[int]) -> List[Tuple[float, ...]]:
         """Return the distances of rows by each of :data:`MEASURED`."""
-        numbers, sizes = self._observed.digests.numbers, []
+        numbers = self._observed.digests.numbers
+        sizes: List[Tuple[float, ...]] = []
         for row in rows:
             record = numbers[row]
             all_elements, slices, factor = (float(record[name]) for name in MEASURED)
