@@ -22,6 +22,7 @@ from ..dumps.dump_index import Indexes
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
 from ..dumps.folder_listing import look_at
+from ..dumps.place import Place
 from ..model.graphs_of_run import ModelGraphs
 from ..store.facts_and_events import EXPECTED
 from .comparison_options import ComparisonOptions
@@ -45,6 +46,9 @@ _MOST_NOTES = 3
 # is stored in the next: each has its price, however tiny the files are (64,000 rows take 12 % less
 # processor time than with 64 files).
 _SLICE, _SLICE_S = 256, 0.2
+# Of so many places the files of an op are compared one after the other: the rows of each place lie
+# elsewhere in the store, and a transaction writes a page for each.
+_PLACES = 64
 # Less than this is compared before other processes have started.
 _FEW, _LITTLE_BYTES = 200, 16 << 20
 # Each process costs as much as comparing so much; one keeps up with this one, which plans and
@@ -172,11 +176,19 @@ class Session:
 def _op_by_op(files: Sequence[TargetFile]) -> Any:
     """Return the positions of the files of each op together, whatever their place, the ops as they
     come first: what is planned for an op, and its golden tensors, are then used for all devices and
-    steps at once.
+    steps at once, of many for some after the others.
     """
-    numbers: Dict[Tuple[Any, ...], int] = {}
-    ops = (numbers.setdefault(file.op[:2], len(numbers)) for file in files)
-    return np.argsort(np.fromiter(ops, np.int32, len(files)), kind="stable")
+    ops: Dict[Tuple[Any, ...], int] = {}
+    places: Dict[Place, int] = {}
+    numbers = (
+        (
+            places.setdefault(file.place, len(places)) // _PLACES,
+            ops.setdefault(file.op[:2], len(ops)),
+        )
+        for file in files
+    )
+    flat = np.fromiter(chain.from_iterable(numbers), np.int32, 2 * len(files))
+    return np.lexsort((flat[1::2], flat[::2])).astype(np.int32)
 
 
 def _popped(files: Deque[TargetFile]) -> Iterator[TargetFile]:
