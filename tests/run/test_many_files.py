@@ -17,6 +17,7 @@ from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.run import compare_folders, pair_queue
+from goldwatch.run import compare_folders
 from goldwatch.run.dump_catalogue import Catalogue, RowFiles
 from goldwatch.run.engine import Engine
 from goldwatch.run.pair_queue import PairQueue
@@ -69,6 +70,20 @@ def test_files_of_rows_are_numbered_once_by_the_catalogue_or_beside_it(tmp_path)
     assert len(set(numbers)) == 4 and max(numbers) < 1 << 31
     assert known.add(others[::-1]) == numbers[:1:-1] and known.add(names[1:]) == numbers[1:2]
     assert [known[number] for number in numbers] == [*names, *others]
+
+
+def test_files_are_compared_op_by_op_some_places_after_the_others(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(compare_folders, "_PLACES", 2)
+    catalogue = Catalogue(str(tmp_path))
+    for step in "123":
+        for op in "ba":
+            catalogue.meet(os.path.join(catalogue.root, "0/net/1/%s/Relu.%s.1.1.5" % (step, op)))
+    files = catalogue.files.each()
+    order = compare_folders._op_by_op(files)
+    assert [(files[at].op_name, files[at].place.step) for at in order] == [
+        *[("b", "1"), ("b", "2"), ("a", "1"), ("a", "2")],
+        *[("b", "3"), ("a", "3")],
+    ]
 
 
 def test_files_are_found_and_removed_by_path(tmp_path) -> None:
