@@ -17,7 +17,6 @@ from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.metrics.pair_task import PairTask
 from goldwatch.metrics.row import PASS, Row
 from goldwatch.run import compare_folders, pair_queue
-from goldwatch.run import compare_folders
 from goldwatch.run.dump_catalogue import Catalogue, RowFiles
 from goldwatch.run.engine import Engine
 from goldwatch.run.pair_queue import PairQueue
