@@ -374,7 +374,7 @@ def _planned(request: Request, steps: Steps, out: str) -> Plan:
         steps.run(Step(name, does, atc.json_command(om, path), {}, {role: om}, [path]))
         return path
 
-    return make_plan(request, make_json)
+    return make_plan(request, make_json, out)
 
 
 def _show_plan(arguments: _Arguments, request: Request, folder: str, messages: "_Messages") -> int:

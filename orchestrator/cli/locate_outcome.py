@@ -310,7 +310,7 @@ def _print_failure(result: CaseResult) -> None:
         return
     where = " (%s)" % shapes_text(result.case.shapes) if result.case.shapes else ""
     if result.run is not None and result.problem is None and result.code == EXIT_BAD_INPUT:
-        _print_nothing_compared(result.run, where)
+        _print_nothing_compared(result, result.run, where)
         return
     message = (
         result.problem.message
@@ -323,18 +323,29 @@ def _print_failure(result: CaseResult) -> None:
                  False)  # fmt: skip
 
 
-def _print_nothing_compared(run: RunResult, where: str) -> None:
+def _print_nothing_compared(result: CaseResult, run: RunResult, where: str) -> None:
     """Print on stderr why a run whose program succeeded has no verdict on the outputs."""
     summary = run.summary
     message = "the outputs of the network could not be compared%s" % where
-    hint: Optional[str] = "the messages above say why"
+    why = "" if result.final is None else _why_not_compared(result.final)
+    message += ": %s" % why if why else ""
+    question = "has OM at its end operators more or less than MODEL?"
     if summary.not_compared > summary.passed + summary.failed:
         message += "; nor could %d of the %d rows of the dumps that should have golden data" % (
             summary.not_compared,
             summary.not_compared + summary.passed + summary.failed,
         )
-        hint = "is OM made of MODEL? Convert MODEL with atc, and name that om and another -o"
+        question = "is OM made of MODEL?"
+    hint = "%s Convert MODEL with atc, and name that om and another -o" % question
     report_error("not_comparable", message, hint, False)
+
+
+def _why_not_compared(run: RunResult) -> str:
+    """Return the reasons of the first rows that could not be compared."""
+    rows = islice(run.rows(NOT_COMPARED), _MOST_CAUSES)
+    reasons = ["%s: %s" % (printable(row.tensor or row.op), row.reason) for row in rows]
+    more = run.summary.not_compared - len(reasons)
+    return "; ".join(reasons) + (", and %d more" % more if more > 0 else "")
 
 
 def _case_line(result: CaseResult) -> str:
@@ -418,14 +429,7 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
         if part is None or part.summary.verdict in (PASS, FAIL):
             part = incomplete.run
         if part is not None:
-            rows = islice(part.rows(NOT_COMPARED), _MOST_CAUSES)
-            reasons = ["%s: %s" % (printable(row.tensor or row.op), row.reason) for row in rows]
-            more = part.summary.not_compared - len(reasons)
-            put_wrapped(
-                "incomplete: %s%s"
-                % ("; ".join(reasons) or part.sentence, ", and %d more" % more if more > 0 else ""),
-                "  ",
-            )
+            put_wrapped("incomplete: %s" % (_why_not_compared(part) or part.sentence), "  ")
             put_wrapped(
                 "  next: result.json in %s says why of each row; the same command runs the om again"
                 % part.options.out

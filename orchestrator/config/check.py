@@ -102,17 +102,24 @@ def check_file(
         parse_version(cann)
     require_file(path, "FILE")
     loaded = load_models(models, om_names)
-    kind = kind_of_file(path)
     with open_input(path) as stream:
         data = stream.read(MAX_BYTES + 1)
+    kind = other_kind(path, data)
+    if kind is not None:
+        return _other_file(path, kind)
+    return Checker(loaded, cann, elsewhere, devices).check(path, data)
+
+
+def other_kind(path: str, data: bytes) -> Optional[Kind]:
+    """Return what a file is that was not meant to configure a dump; None for one that was."""
+    kind = kind_of_file(path)
     # Text of two bytes a letter, and JSON with a stray byte, are reported with the place.
     unknown = kind.name in (PROTOBUF, RAW) and not _JSON_AS_BYTES.match(data)
     # A text that speaks of dumps, or is called so, was meant to be a configuration.
     if kind.name == TEXT and b"dump" not in data and not path.lower().endswith(".json"):
         unknown = True
-    if (unknown or kind.name not in _MAY_CONFIGURE) and not path.lower().endswith(".py"):
-        return _other_file(path, kind)
-    return Checker(loaded, cann, elsewhere, devices).check(path, data)
+    is_other = unknown or kind.name not in _MAY_CONFIGURE
+    return kind if is_other and not path.lower().endswith(".py") else None
 
 
 def _other_file(path: str, kind: Kind) -> Report:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import fields
 from typing import Any, Callable, Dict, List, Mapping, Optional
@@ -13,7 +14,7 @@ from ..base.errors import FormatError, UsageError
 from ..base.naming import printable
 from ..schemas.documents import read_document
 from ..schemas.jsontext import JsonText
-from .check import Checker, other_tool
+from .check import Checker, other_kind, other_tool
 from .dump_plan import DumpPlan
 from .finding import Finding, Findings
 from .json_text_errors import read_json
@@ -127,6 +128,9 @@ def _json(document: Any) -> str:
     return json.dumps(document, indent=4, ensure_ascii=False) + "\n"
 
 
+_GIVE = "give the acl.json, npu settings or script that configures the device's dump"
+
+
 def _literals(plan: DumpPlan) -> List[Any]:
     """Return (setting, Python literal) pairs."""
     return [(name, _literal(value)) for name, value in plan.npu_settings().items()]
@@ -165,6 +169,11 @@ def read_plan(data: bytes, file: str, exact: bool = True) -> DumpPlan:
         more.
     """
     findings = Findings()
+    other_file = other_kind(file, data) if os.path.isfile(file) else None
+    if other_file is not None:
+        raise FormatError(
+            "this is %s, no configuration of a dump" % other_file.words, file, hint=_GIVE
+        )
     try:
         if file.lower().endswith(".py"):
             return _from_script(data, file, findings, exact)
@@ -172,11 +181,10 @@ def read_plan(data: bytes, file: str, exact: bool = True) -> DumpPlan:
         if text is not None and isinstance(text.value, dict):
             other = other_tool(text.value)
             if other is not None:
-                hint = "give the acl.json, npu settings or script that configures the device's dump"
                 raise FormatError(
                     "this is %s own dump configuration, which aclInit does not read" % other[1],
                     file,
-                    hint=hint,
+                    hint=_GIVE,
                 )
             kind = _kind(text.value)
             if kind == "plan":

@@ -397,3 +397,19 @@ def test_torchairs_defaults_are_in_the_plan():
         "all",
         (ModelDump(layers=("a", "b")),),
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("net.json", b'{"name": "net", "graph": [{"name": "g", "op": []}]}', "json of a model"),
+        ("fusion_switch.cfg", b'{"Switch": {"GraphFusion": {"ALL": "off"}}}', "list of fusions"),
+        ("x.npy", b"\x93NUMPY\x01\x00", "npy file"),
+    ],
+)
+def test_a_file_of_another_kind_is_called_what_it_is(tmp_path, name, content, what):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match="this is .*%s.*, no configuration" % what) as raised:
+        read_plan(content, str(path))
+    assert "give the acl.json" in raised.value.hint

@@ -741,6 +741,55 @@ def test_an_input_of_a_part_that_may_be_either_of_two_values_is_refused(place) -
     ]
 
 
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_the_first_operator_of_a_part_is_judged_by_what_feeds_it(place, exchanged) -> None:
+    """Two inputs of one shape, both read by the first operator: in their order, or exchanged."""
+
+    def saved(name, nodes, inputs):
+        values = [onnx.helper.make_tensor_value_info(each, 1, [2, 32]) for each in inputs]
+        out = onnx.helper.make_tensor_value_info("y", 1, [2, 32])
+        graph = onnx.helper.make_graph(nodes, "g", values, [out])
+        opset = [onnx.helper.make_opsetid("", 13)]
+        model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=8)
+        onnx.save(model, str(place.folder / name))
+
+    node = onnx.helper.make_node
+    first = [node("Tanh", ["x"], ["a"], name="tanh"), node("Sigmoid", ["x"], ["b"], name="sig")]
+    rest = [node("Relu", ["c"], ["y"], name="relu")]
+    saved("whole.onnx", [*first, node("Sub", ["a", "b"], ["c"], name="sub"), *rest], ["x"])
+    read = ["b", "a"] if exchanged else ["a", "b"]
+    saved("part.onnx", [node("Sub", read, ["c"], name="sub"), *rest], ["b", "a"])
+    place.host(*([] if exchanged else ["op:sub=scale:1.05"]))
+    place.atc("part.onnx", "part.om")
+    np.save(str(place.folder / "x.npy"), np.random.RandomState(0).randn(2, 32).astype(np.float32))
+    command = "goldwatch golden onnx dump whole.onnx -i x=x.npy -o golden"
+    assert run_here(command.split(), place.folder, place.environ).returncode == 0
+    words = ["whole.onnx", "part.om", "--golden", "golden", "-o", "out"]
+    shown = place.locate(*words, "--dry-run")
+    assert "its json: out/part.json" in shown.stdout and not (place.folder / "out").exists()
+    done = place.locate(*words)
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 1 and "suspect: sub" in text, done.stderr
+    reason = "computed Sub with the order of its inputs [1, 0]" if exchanged else "times 1.05"
+    assert "not compared" not in text and reason in text
+
+
+@pytest.mark.parametrize("kind", ["Sigmoid", "ReduceMax"])
+def test_an_om_with_an_operator_more_at_its_end_is_told_with_the_reason(place, kind) -> None:
+    more = onnx.load(str(place.folder / "model.onnx"))
+    more.graph.node.append(onnx.helper.make_node(kind, ["y"], ["z"], name="more"))
+    del more.graph.output[:]
+    shape = [2, 16] if kind == "Sigmoid" else [1, 1]
+    more.graph.output.append(onnx.helper.make_tensor_value_info("z", 1, shape))
+    onnx.save(more, str(place.folder / "more.onnx"))
+    place.host()
+    place.atc("more.onnx", "more.om")
+    done = place.locate("model.onnx", "more.om", "-o", "out")
+    message, hint = done.stderr.splitlines()[-2:]
+    assert done.returncode == 4 and "could not be compared: " in message, done.stderr
+    assert "no golden file for more:0" in message and "operators more or less than MODEL?" in hint
+
+
 def test_each_gear_of_a_dynamic_batch_is_searched_and_summarised(place) -> None:
     small(place.folder / "any.onnx", "N")
     place.atc("any.onnx", "gears.om", "--input_shape=x:-1,32", "--dynamic_batch_size=1,4")

@@ -4,11 +4,9 @@ all that is missing, at once.
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import shlex
 import sys
-from typing import Callable, Dict, List, NoReturn, Optional, Sequence, Set, Tuple, TypeVar
+from typing import Callable, List, NoReturn, Optional, Sequence, Tuple, TypeVar
 
 from ...adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ...adapters.child_python import resolve_python, runs
@@ -16,9 +14,7 @@ from ...adapters.golden_folder import golden_files
 from ...adapters.pythons import in_environments, on_path
 from ...adapters.tensorflow.pythons import find_tensorflow_python
 from ...base.errors import GoldwatchError, InputError, MissingPath, UsageError, require_file
-from ...base.manifest import read_manifest
 from ...base.mounts import free_bytes, nearest_folder
-from ...base.naming import printable
 from ...base.notes import note
 from ...base.pool import default_jobs
 from ...base.wording import listed, size_text
@@ -28,11 +24,9 @@ from ...config.path_rules import forbidden_characters
 from ...kinds import kind as kinds
 from ...kinds.files import kind_of_file
 from ...model.graph import ModelGraph
-from ...model.never_dumped import INPUT_TYPES
 from ...model.om_interface import OmInterface, read_om_interface
 from ...model.read_model import load_model
-from ...recomputing.submodel.device_ops import KEEPING, DeviceOps, computing_ops, held_nodes
-from ...recomputing.submodel.read_original import Original
+from ...recomputing.submodel.device_ops import computing_ops, held_nodes
 from ...recomputing.submodel.read_original import read_original as read_nodes
 from ..launch.atc import Atc, find_atc, toolkit_problem
 from ..launch.runners import RUNNERS, Runner, find_runners, runner_of_program
@@ -49,6 +43,7 @@ from .original_model import (
     OriginalModel,
     read_original,
 )
+from .part_of_model import takes_inner_values
 from .plan import Plan, Problem, Request
 from .shape_combinations import parse_shapes
 
@@ -56,12 +51,6 @@ T = TypeVar("T")
 # Measured: docs/design/scale.md.
 _BYTES_PER_S, _SECONDS_PER_PAIR = 0.55e9, 0.0006
 _OMS = (kinds.OM, kinds.OM_JSON)
-_FIELD = -1
-"""The number of an ``input`` field of a Caffe net among the sources of its layers."""
-
-_TAKEN_OUT = KEEPING | {"Cast", "Transpose"}
-"""Types of nodes that a compiler may take out where they come first."""
-
 
 Make = Callable[[str, str, Atc], str]
 """Makes the json of an om: called with ``model`` or ``golden_model``, the om, and atc; returns the
@@ -69,8 +58,13 @@ json's path.
 """
 
 
-def make_plan(request: Request, make_json: Make) -> Plan:
+def make_plan(request: Request, make_json: Make, folder: str) -> Plan:
     """Return what is decided; what is missing or wrong is in its ``problems``.
+
+    Parameters
+    ----------
+    folder
+        Where files that are made lie.
 
     Raises
     ------
@@ -116,7 +110,7 @@ def make_plan(request: Request, make_json: Make) -> Plan:
     ):
         graph = load_model(plan.interface.path)
         _check_kinship(plan, plan.original, graph)
-        if _takes_inner_values(plan, plan.original, plan.interface, graph, files):
+        if takes_inner_values(plan, plan.original, plan.interface, graph, files, folder):
             add_runs(plan, plan.original, plan.interface, files, combinations)
             _estimate(plan, graph)
     return plan
@@ -187,129 +181,6 @@ def _check_kinship(plan: Plan, original: OriginalModel, om: ModelGraph) -> None:
                 "convert MODEL with atc, and name that om",
             )
         )
-
-
-def _takes_inner_values(
-    plan: Plan, original: OriginalModel, om: OmInterface, graph: ModelGraph, files: Dict[str, str]
-) -> bool:
-    """Have inputs of the om that are values inside of MODEL, where the om holds a part of it, fed
-    with what golden data have for them; return False, and a problem, where that cannot be.
-    """
-    known = {each.name for each in original.inputs}
-    if original.kind not in (CAFFE, ONNX, TENSORFLOW) or all(
-        each.name in known for each in om.inputs
-    ):
-        return True
-    nodes = read_nodes(original.path)
-    # A node's own name is that of its first output where the framework names no values.
-    makers = {name: (name, 0) for name in nodes.names}
-    for name, tensors in zip(nodes.names, nodes.tensors):
-        makers.update((tensor, (name, number)) for number, tensor in enumerate(tensors) if tensor)
-    inner: Dict[str, Tuple[str, int]] = {}
-    taken: Set[str] = set()
-    for each in om.inputs:
-        if each.name in known:
-            continue
-        if each.name in makers:
-            inner[each.name] = makers[each.name]
-            continue
-        # A name that MODEL does not know: the operators that read the input tell what it is.
-        values = _read_as(each.name, graph, nodes)
-        if any(name in known for name, _ in values):
-            taken.update(name for name, _ in values)
-        elif len(values) == 1:
-            inner[each.name] = values[0]
-        elif values:
-            reason = "the om's input %s is one of these values inside MODEL: %s" % (
-                printable(each.name),
-                listed(["output %d of %s" % (index, printable(name)) for name, index in values], 6),
-            )
-            plan.problems.append(Problem(reason, "cut MODEL so that the input keeps its name"))
-            return False
-    if not inner:
-        return True
-    what = "; ".join("%s, which %s computes" % (name, maker) for name, (maker, _) in inner.items())
-    golden = plan.request.golden
-    if golden is None:
-        fed = {each.name: files.get(each.name, "FILE") for each in original.inputs}
-        command = original.golden_command(fed, "golden", plan.request.python)
-        plan.problems.append(
-            Problem(
-                "the om holds a part of MODEL only: its inputs are values inside: %s" % what,
-                "give golden data of the whole model, from which they are taken: %s; then the same "
-                "command with --golden golden instead of -i" % " ".join(map(shlex.quote, command)),
-            )
-        )
-        return False
-    manifest = read_manifest(golden)
-    recorded = {
-        (entry.get("original_name") or entry.get("op"), entry.get("output_index")): entry
-        for entry in (manifest or {}).get("tensors", ())
-    }
-    taken.update(each.name for each in om.inputs)
-    inputs = [each for each in original.inputs if each.name in taken]
-    for name, maker in inner.items():
-        entry = recorded.get(maker)
-        if entry is None:
-            plan.problems.append(
-                Problem(
-                    "the om's input %s is a value inside MODEL, and %s has no golden data of it: "
-                    "output %d of %s" % (name, golden, maker[1], maker[0]),
-                    "make golden data of the whole model",
-                )
-            )
-            return False
-        inputs.append(ModelInput(name, entry["dtype"], tuple(entry["shape"])))
-        files.setdefault(name, os.path.join(golden, entry["file"]))
-    plan.original = dataclasses.replace(original, inputs=tuple(inputs))
-    plan.notes.append(note("half-of-model", what))
-    return True
-
-
-def _read_as(name: str, om: ModelGraph, original: Original) -> List[Tuple[str, int]]:
-    """Return the values of MODEL, as node and output, that an input of the om may be, by the nodes
-    of the operators that read it: what they read and no operator of the om computes.
-    """
-    ops = DeviceOps(om, original)
-    sources = original.graph.sources
-    possible: Optional[Set[Tuple[int, int]]] = None
-    waiting = [op for op in om.ops if op.name == name and op.type in INPUT_TYPES]
-    seen = set()
-    while waiting:
-        fed = waiting.pop()
-        for reader in om.consumers(fed):
-            if reader.position in seen:
-                continue
-            seen.add(reader.position)
-            own = ops.originals(reader)
-            if not own:  # A Cast or TransData that the compiler put in.
-                waiting.append(reader)
-                continue
-            read = [value for number in own for value in sources[number]]
-            places = [
-                place
-                for place, source in enumerate(reader.inputs)
-                if source is not None and om.producer(reader, source[0]) is fed
-            ]
-            if len(own) == 1 and len(read) == len(reader.inputs):
-                read = [read[place] for place in places]
-            outside = {
-                value
-                for value in read
-                if value[0] == _FIELD
-                or (value[0] >= 0 and not original.is_constant(value[0]) and not ops.of(value[0]))
-            }
-            possible = outside if possible is None else possible & outside or outside
-    values = []
-    for value in sorted(possible or ()):
-        source = value
-        while source[0] >= 0 and original.types[source[0]] in _TAKEN_OUT and sources[source[0]]:
-            source = sources[source[0]][0]
-        # Behind an input of the whole model a compiler takes such a node out.
-        number, index = source if source[0] < 0 or not sources[source[0]] else value
-        name = original.names[number] if number >= 0 else original.input_fields[index]
-        values.append((name, index if number >= 0 else 0))
-    return values
 
 
 def _check_out(plan: Plan) -> None:
