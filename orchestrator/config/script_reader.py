@@ -41,6 +41,7 @@ from .script_settings import (
 )
 from .script_tree import Block, key_of, last_name, parse, too_deep, walk
 from .torchair_rules import DEBUG_TYPES, TORCHAIR_DEFAULTS
+from .unused_config import unused_configs
 
 _MEMBERS = dict.fromkeys(SWITCHES, "b")
 _OTHER_MEMBERS = {"quant_dumpable": "s", "enable_exception_dump": "i"}
@@ -177,6 +178,7 @@ class _Reader:
                 if settings.dialect == other.dialect != DUMP_CONFIG:
                     for name in other.values:
                         settings.values.setdefault(name, COMPUTED)
+        self._unused(settings_found)
         for settings in settings_found:
             self._around.complete(settings, bool(self._setters or self._data_dump_types))
         self._script.settings = sorted(settings_found, key=lambda settings: settings.place)
@@ -186,6 +188,29 @@ class _Reader:
         ]
         self._script.made = frozenset(self._made)
         return self._script
+
+    def _unused(self, settings_found: List[ScriptSettings]) -> None:
+        """Warn of a configuration with dump options that nothing takes."""
+        given = {
+            name
+            for settings in settings_found
+            if settings.dialect in (PARAMETER_MAP, TORCHAIR)
+            for name in settings.names
+        }
+        nodes = [node for node, _, _ in self._nodes]
+        for unused in unused_configs(nodes, self._names.real_name, given):
+            taker, line = last_name(unused.taker.func), self._places.of(unused.taker)[0]
+            self._places.problem(
+                self._script.problems,
+                "unused-config",
+                (),
+                "%s holds dump options and is given to nothing: %s() in line %d has no %s"
+                % (unused.variable, taker, line, unused.argument),
+                "nothing is dumped",
+                "%s(%s=%s)" % (taker, unused.argument, unused.variable),
+                unused.made,
+                WARNING,
+            )
 
     # Settings.
 
