@@ -112,6 +112,7 @@ OTHER_ALONE = "other_alone"
 OTHER_OPERATORS = "other_operators"
 PAIRED_ACROSS = "paired_across"
 NETWORK_OUTPUT = "network_output"
+HANDED_ON = "handed_on"
 ELEMENTS_DIFFER = "elements_differ"
 """Row.reason_codes, the last three with a value."""
 

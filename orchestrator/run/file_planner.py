@@ -37,6 +37,8 @@ from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
     EXPECTED_ABSENT,
+    FAIL,
+    HANDED_ON,
     NOT_COMPARED,
     Row,
 )
@@ -56,6 +58,7 @@ from ..model.row_plan import (
     RowPlan,
     dumped_op,
 )
+from .handed_on import handed_on_otherwise
 from .tensor_planner import FilePlan, OpenedDump, TensorPlanner, is_of_one_build
 
 if TYPE_CHECKING:
@@ -479,8 +482,22 @@ class Planner:
             for plan in self._model.absent_rows(dumped_ops):
                 if self._selected(plan) and plan.status != OMITTED:
                     row = self._row(plan, None)
-                    rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+                    if row.verdict == NOT_COMPARED:
+                        row = row.but(cause=DUMP_MISSING)
+                    rows.append(self._handed_on(row))
         return rows
+
+    def _handed_on(self, row: Row) -> Row:
+        """Return the row of an op without a dump as one that fails, where the network hands out by
+        it another tensor than the original model says.
+        """
+        graph = self.graph
+        op = None if graph is None else graph.op(row.op)
+        if graph is None or op is None or (op.position, 0) not in self._final:
+            return row
+        known = self._known.of(graph, self.golden, self.place)
+        why = handed_on_otherwise(graph, known, self.golden, self.place, op)
+        return row.but(verdict=FAIL, reason=why, reason_codes=HANDED_ON) if why else row
 
     def _golden_only(self, dumped_ops: Sequence[DumpedOp]) -> List[Row]:
         """Return a row for each op, and each slice of one, that only the golden dump has."""

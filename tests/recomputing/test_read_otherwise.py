@@ -135,6 +135,27 @@ def test_a_transpose_that_is_lost_before_a_reshape_without_a_task_is_named(net, 
     assert "compare the inputs of view in the om's json" in told["next"]
 
 
+@pytest.mark.parametrize("left, reads", [(3, "second"), (2, "first"), (4, "")])
+def test_an_output_handed_on_by_a_reshape_without_a_task_fails_where_it_is_another(
+    net, left, reads
+):
+    """No dump is of the Reshape; golden data of what the om feeds it with are not its own."""
+    nodes = [
+        node("Tanh", ["x"], ["t"], name="first"),
+        node("Cos", ["t"], ["c"], name="second"),
+        node("Transpose", ["c"], ["u"], name="op", perm=[1, 0]),
+        node("Reshape", ["u", "to"], ["y"], name="view"),
+    ]
+    held = [build.weight("to", np.array([3, 8]))]
+    last = node("Reshape", [nodes[left - 2].output[0], "to"], ["y"], name="view")
+    code, summary, said = compared(net, nodes, [*nodes[: left - 1], last], {"x": X}, held)
+    assert (code, summary["suspects"]) == (int(bool(reads)), [])
+    if reads:
+        assert summary["first_divergence"]["op"] == "view"
+        assert "no task and hands on output 0 of %s, whose golden data differ" % reads in said
+        assert "the error is that of the om" in said
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_an_edge_drawn_otherwise_is_named_of_a_dump_of_outputs_too(net, form):
     def graph(read):

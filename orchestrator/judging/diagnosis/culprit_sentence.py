@@ -239,6 +239,8 @@ def _by_statistics(first: FirstDivergence) -> str:
 
 
 def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    if first.handed_on:
+        return _Own("; the error is that of the om, of what feeds this operator.")
     if first.metric in MEASURES:
         return _by_statistics(first)
     if _is_in_training(first, estimate):

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Sequence
 from ...base.fast_dataclasses import dataclass
 from ...base.wording import percent
 from ...dumps.place import NOWHERE, Place
-from ...metrics.row import FAIL, Row
+from ...metrics.row import FAIL, HANDED_ON, Row
 from ...model.graphs_of_run import AnyGraph
 from ..limits import Limit, Limits
 from ..row_judge import judge_row
@@ -120,6 +120,8 @@ class FirstDivergence:
         where it is right itself.
     shaped_before
         An operator before it that is the first to have another shape than the model says.
+    handed_on
+        It has no task, and the om feeds it with another tensor than the original model says.
     underflow
         Which operator up to it lost values below the least step of its type, in words.
     masked
@@ -148,6 +150,7 @@ class FirstDivergence:
     masked: str = ""
     wrong_before: str = ""
     shaped_before: str = ""
+    handed_on: bool = False
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay
@@ -233,6 +236,7 @@ def divergence_of(
         else None,
         place=first.place,
         reason=first.reason,
+        handed_on=first.reason_codes == HANDED_ON,
     )
 
 

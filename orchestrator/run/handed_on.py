@@ -1,0 +1,72 @@
+"""Outputs of the network that an op without a task hands on: by golden data, whether they are what
+the original model says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from ..base.errors import GoldwatchError
+from ..base.wording import percent
+from ..dumps.golden_set import GoldenSet, open_golden
+from ..dumps.place import Place
+from ..model.counterpart import Counterparts
+from ..model.graph import ModelGraph
+from ..model.op_groups import FOLLOWING_TYPES, RESHAPING_TYPES
+from ..model.op_node import OpNode
+from ..model.row_plan import PAIR, Counterpart
+
+Array = Any
+
+_ANOTHER = 0.05
+"""Relative distance of golden data from which on two tensors are not one; as read_instead has it
+for tensors of the device. Chosen, no trial."""
+_OTHERWISE = (
+    "it has no task and hands on output %d of %s, whose golden data differ from its own by %s: the "
+    "om feeds it with another tensor than the original model says (an operator between was left "
+    "out, or an edge drawn otherwise)"
+)
+
+
+def handed_on_otherwise(
+    graph: ModelGraph, counterparts: Counterparts, golden: GoldenSet, place: Place, op: OpNode
+) -> str:
+    """Return that an op which only reshapes, without a task, is fed with another tensor than the
+    original model says; empty where it is not, or golden data do not tell.
+    """
+    if not op.no_task or op.type not in RESHAPING_TYPES:
+        return ""
+    maker, output = op, 0
+    for _ in range(len(graph.ops)):
+        passes = maker.type in FOLLOWING_TYPES or (maker.no_task and maker.type in RESHAPING_TYPES)
+        source = next((source for source in maker.inputs if source is not None), None)
+        before = graph.producer(maker, source[0]) if source is not None else None
+        if not passes or source is None or before is None:
+            break
+        maker, output = before, source[1]
+    own, read = (
+        _values(counterparts.of_output(*each), golden, place) for each in ((op, 0), (maker, output))
+    )
+    if own is None or read is None or own.size != read.size:
+        return ""
+    finite = np.isfinite(own) & np.isfinite(read)
+    size = float(np.linalg.norm(own[finite]))
+    off = float(np.linalg.norm((read - own)[finite])) / size if size else 0.0
+    return _OTHERWISE % (output, maker.name, percent(off)) if off > _ANOTHER else ""
+
+
+def _values(counterpart: Counterpart, golden: GoldenSet, place: Place) -> Optional[Array]:
+    at = place if golden.dumps.several_places else None
+    if counterpart.status != PAIR or counterpart.golden_op is None:
+        return None
+    entry = golden.find(counterpart.golden_op, counterpart.golden_index or 0, "output", at)
+    try:
+        return (
+            None
+            if entry is None
+            else np.asarray(open_golden(entry)[0].array(), np.float64).reshape(-1)
+        )
+    except (GoldwatchError, OSError, MemoryError):
+        return None
