@@ -89,6 +89,8 @@ _SIZES: Sequence[Tuple[str, Callable[[Array], Array]]] = (
 """What may become of the values of weights, scales and exponents."""
 ARITHMETIC = "the arithmetic"
 """How variants are named that round to narrower types inside."""
+NARROWED = ("rounded to float16", "rounded to bfloat16")
+"""What may become of constants that a narrower type holds."""
 _FLOAT16_MAX = 65504.0
 BEYOND_FLOAT16: Sequence[Tuple[str, Callable[[Array], Array]]] = (
     (
@@ -247,6 +249,24 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
 
             both = words.replace("inside", "inside and in its output")
             yield Variant(ARITHMETIC, both, own, node, changed, written)
+    constants = [at for at, one in enumerate(inputs) if one is not None and held[at]]
+    for name, places in (("its weights", kernels), ("its constants", constants)):
+        if not places or (places == kernels and name == "its constants"):
+            continue
+        for words, bits in zip(NARROWED, (10, 7)):
+            to_type = _rounded_to(bits)
+
+            def narrowed(
+                given: List[Optional[Value]], places: Sequence[int] = places, to_type: Any = to_type
+            ) -> List[Optional[Value]]:
+                return [
+                    Value(np.asarray(to_type(one.array), np.float32), one.error)
+                    if one is not None and at in places and one.is_float
+                    else one
+                    for at, one in enumerate(given)
+                ]
+
+            yield Variant(name, words, AS_IT_IS, node, narrowed)
 
 
 def of_siblings(

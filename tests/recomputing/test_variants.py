@@ -1436,6 +1436,36 @@ def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "Conv"])
+def test_weights_that_a_narrower_type_holds_are_named(net, kind):
+    """The rest is computed in float32: rounding of the weights alone makes it."""
+    of_image = kind == "Conv"
+    shape = (2, 8, 6, 6) if of_image else (64, 32)
+    weights = float16_values((12, 8, 3, 3) if of_image else (32, 24), 5) / 4
+    nodes = [
+        node("Neg", ["x"], ["u"], name="first"),
+        node(kind, ["u", "w"], ["y"], name="op"),
+    ]
+
+    def graph(held):
+        outputs = [build.value("y", None)]
+        return build.model(nodes, [build.value("x", shape)], outputs, [build.weight("w", held)])
+
+    bits = weights.view(np.uint32)
+    odd = (bits >> np.uint32(16)) & np.uint32(1)
+    narrow = ((bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)).view(np.float32)
+    feeds = {"x": float16_values(shape)}
+    net.prepare(graph(weights), feeds)
+    build.save(pathlib.Path(net.path("b.onnx")), graph(narrow))
+    shutil.rmtree(net.path("dump"))
+    made = on_device(net.path("b.onnx"), feeds, kept=("first", "op"))
+    write_files(net.path("dump"), made.dumps())
+    write_model(made, net.path("net.json"), "atc --model=m.onnx --framework=5")
+    (told,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert told["kind"] == "rounding"
+    assert "%s with its weights rounded to bfloat16; the model has" % kind in told["sentence"]
+
+
 def test_an_operator_that_reads_one_value_twice_in_place_of_two_is_named(net):
     """The om's json and the dump say what it reads, golden data of each are there."""
 

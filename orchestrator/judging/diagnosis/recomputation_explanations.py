@@ -12,7 +12,7 @@ import numpy as np
 
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
-from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16
+from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import Written, right_alone, written_instead
@@ -201,7 +201,7 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
 
 def _kind_of(entry: Explained) -> str:
     """Return the kind of what reproduces an output: whether a finer type would mend it."""
-    if entry.name == ARITHMETIC:
+    if entry.name == ARITHMETIC or entry.device in NARROWED:
         return "rounding"
     return "overflow" if entry.device in dict(BEYOND_FLOAT16) else "attribute"
 
