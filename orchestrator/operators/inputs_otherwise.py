@@ -269,6 +269,49 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
             yield Variant(name, words, AS_IT_IS, node, narrowed)
 
 
+SUMS = "its sums"
+"""How variants are named that leave out a part of what is summed."""
+_TAILS = (1, 2, 3, 4, 8, 16, 32)
+"""How many of the last ones a kernel may leave out, besides what is left over of so many."""
+
+
+def without_tail(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    """Yield a node that leaves out the last ones along an axis of what it sums, or of an image: it
+    takes 0 for them, or counts without them.
+    """
+    first = inputs[0] if inputs else None
+    if first is None or not first.is_float:
+        return
+    shape = first.array.shape
+    ways = [(shape, axis, "along axis %d" % axis) for axis in reversed(range(len(shape)))]
+    if len(shape) == 4:
+        flat = (*shape[:2], shape[2] * shape[3])
+        ways.append((flat, 2, "along axes 2 and 3 together"))
+    for whole, axis, along in ways:
+        size = whole[axis]
+        left = {size % count for count in _TAILS} | set(_TAILS)
+        for count in sorted(count for count in left if 0 < count < size):
+            tail = (*(slice(None),) * axis, slice(size - count, None))
+
+            def zeroed(
+                given: List[Optional[Value]], whole: Tuple[int, ...] = whole, at: Any = tail
+            ) -> List[Optional[Value]]:
+                array = np.array(given[0].array.reshape(whole))  # type: ignore[union-attr]
+                array[at] = 0
+                return [Value(array.reshape(given[0].array.shape)), *given[1:]]  # type: ignore[union-attr]
+
+            def cut(
+                given: List[Optional[Value]], axis: int = axis, until: int = size - count
+            ) -> List[Optional[Value]]:
+                array = np.take(given[0].array, range(until), axis)  # type: ignore[union-attr]
+                return [Value(array), *given[1:]]
+
+            which = "without the last %d of %d %s of its input 0" % (count, size, along)
+            yield Variant(SUMS, which + " (taken as 0)", AS_IT_IS, node, zeroed)
+            if whole == shape:
+                yield Variant(SUMS, which, AS_IT_IS, node, cut)
+
+
 def of_siblings(
     node: Node, number: int, array: Array, siblings: Iterable[Tuple[str, Array]]
 ) -> Iterator[Variant]:

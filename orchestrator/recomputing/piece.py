@@ -25,7 +25,13 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.inputs_otherwise import all_of_sibling, coarser_inside, of_siblings, other_inputs
+from ..operators.inputs_otherwise import (
+    all_of_sibling,
+    coarser_inside,
+    of_siblings,
+    other_inputs,
+    without_tail,
+)
 from ..operators.splittable_axes import Parts, Window
 from ..operators.variants import ACTIVATIONS, AS_IT_IS, Fit, Variant, fits_of, variants_of
 from ..tensors.type_precision import ROUNDING, ulp
@@ -420,6 +426,13 @@ class Piece:
                     yield number, node, all_of_sibling(node, name, arrays)
             if self._is(node, "multiplies") or self._dtype == "float32":
                 for variant in coarser_inside(node, inputs, held):
+                    yield number, node, variant
+
+    def tails(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield its nodes that sum, each without the last of what it sums."""
+        for number, node, inputs, _ in self.held(values_by_key):
+            if self._is(node, "sums"):
+                for variant in without_tail(node, inputs):
                     yield number, node, variant
 
     def held(

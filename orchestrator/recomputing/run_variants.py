@@ -649,6 +649,26 @@ def _in_fewer_bits(written: Written) -> Iterator[Instead]:
         yield found
 
 
+def _within_parts(written: Written) -> Iterator[Instead]:
+    """Yield where whole numbers are the remainders of what is computed: indices within parts."""
+    y, x = written.output.computed.array, written.output.actual
+    if y.dtype.kind not in "iu" or x.dtype.kind not in "iu" or x.shape != y.shape:
+        return
+    apart = y.astype(np.int64) - x.astype(np.int64)
+    size = int(np.gcd.reduce(apart.reshape(-1))) if apart.size else 0
+    if size < 2 or np.any(apart < 0) or not np.array_equal(x, y.astype(np.int64) % size):
+        return
+    beyond = np.unique(y[apart > 0])
+    if beyond.size * math.log2(size) >= CHANCE_BITS + math.log2(size):
+        yield Instead(
+            "layout",
+            "its output holds what is computed within parts of %d (the remainder): %d of %d values "
+            "are beyond the first" % (size, np.count_nonzero(apart), y.size),
+            "look at the operator's tiling in the compiled model: to places within a part its "
+            "beginning is not added",
+        )
+
+
 def _in_bits(output: Output, widths: Sequence[int]) -> Optional[Instead]:
     """Return that whole numbers hold what fewer bits keep of what is computed; None where they do
     not, or where too few different ones tell it. A 0 may be anything.
@@ -921,6 +941,7 @@ PARTS: Sequence[Search] = (
 WRITTEN_INSTEAD: Sequence[Search] = (
     Search("one value throughout", _one_value),
     Search("whole numbers of fewer bits", _in_fewer_bits, lambda size: 10.0),
+    Search("indices within parts", _within_parts, lambda size: 10.0),
     Search("the first sample for all", _of_first_sample),
     Search("an activation behind it", _with_activation, lambda size: 5.0),
     *OF_ANOTHER,

@@ -205,6 +205,8 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
         trials.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
     if not trials.accepted:
         fitting.fit_pairs(base)
+    if not trials.accepted:
+        trials.try_all(piece.tails(base))
 
 
 def _solve(trials: VariantTrials, base: Mapping[Key, Value]) -> None:

@@ -1436,6 +1436,55 @@ def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
 
 
+SUMMED = float16_values((32, 24), 5) / 4
+TAILS = {
+    "product": (
+        node("MatMul", ["u", "w"], ["y"], name="op"),
+        lambda x: x[:, :29] @ SUMMED[:29],
+        "MatMul with its sums without the last 3 of 32 along axis 1 of its input 0 (taken as 0)",
+    ),
+    "sum": (
+        node("ReduceMean", ["u"], ["y"], name="op", axes=[1]),
+        lambda x: x[:, :24].sum(1, keepdims=True) / 32,
+        "ReduceMean with its sums without the last 8 of 32 along axis 1 of its input 0 (taken as",
+    ),
+    "count": (
+        node("ReduceMean", ["u"], ["y"], name="op", axes=[1]),
+        lambda x: x[:, :24].mean(1, keepdims=True),
+        "ReduceMean with its sums without the last 8 of 32 along axis 1 of its input 0; the model",
+    ),
+    "image": (
+        node("GlobalAveragePool", ["u"], ["y"], name="op"),
+        lambda x: x.reshape(4, 16, 49)[..., :48].sum(-1).reshape(4, 16, 1, 1) / 49,
+        "without the last 1 of 49 along axes 2 and 3 together of its input 0 (taken as 0)",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(TAILS))
+def test_what_a_kernel_leaves_out_of_its_sums_is_named(net, kind):
+    made, wrong, said = TAILS[kind]
+    shape = (4, 16, 7, 7) if kind == "image" else (64, 32)
+    nodes = [node("Neg", ["x"], ["u"], name="first"), made]
+    held = [build.weight("w", SUMMED)] if kind == "product" else []
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", None)], held, 17)
+    feeds = {"x": float16_values(shape)}
+    net.prepare(model, feeds, fault=("op", lambda array: wrong(-feeds["x"])))
+    (told,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert said in told["sentence"] and "where each sum ends" in told["next"]
+
+
+@pytest.mark.parametrize("size", [8, 16])
+def test_places_within_parts_are_named(size):
+    """As those of a TopK over tiles, to which the beginning of the tile is not added."""
+    places = np.random.RandomState(0).randint(0, 64, (4, 5))
+    output = Output((0, 0), places % size, Value(places), "int64")
+    said, *_ = written_instead(Written(output, lambda: (), excess))
+    assert said.kind == "layout" and "within parts of %d (the remainder)" % size in said.sentence
+    output = Output((0, 0), np.where(places == places.max(), 1, places % size), Value(places), "")
+    assert written_instead(Written(output, lambda: (), excess))[0] is None
+
+
 @pytest.mark.parametrize("kind", ["MatMul", "Conv"])
 def test_weights_that_a_narrower_type_holds_are_named(net, kind):
     """The rest is computed in float32: rounding of the weights alone makes it."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
-from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED
+from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED, SUMS
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import Written, right_alone, written_instead
@@ -218,6 +218,8 @@ def _next_for(entry: Explained, op: str) -> str:
     ) % (name or "the type and attributes", op)
     model = "" if entry.model == AS_IT_IS else ": " + entry.model
     hint = "" if is_attribute else " (quantising, folding of constants, order of inputs)"
+    if entry.name == SUMS:
+        hint = " (tiling: where each sum ends)"
     return "%s with the original model's %s %s%s%s" % (where, node.type, node.name, model, hint)
 
 
