@@ -121,6 +121,10 @@ class Feeder:
         Whether an original op uses only the shape of its input, whose values need not be dumped.
     unshaped
         Returns the original value that one holds in another shape, before what only reshapes.
+    by_edges
+        Whether an op may be fed with what the om's edges alone tell that it reads, where the
+        original model says another value (:attr:`OtherSource.by_edge`), and with golden data's
+        value in place of a constant that was not dumped.
     """
 
     def __init__(
@@ -132,7 +136,9 @@ class Feeder:
         network_input: NetworkInput = _no_input,
         uses_shape_of: Callable[[str], bool] = lambda op: False,
         unshaped: Callable[[Value], Value] = lambda value: value,
+        by_edges: bool = False,
     ) -> None:
+        self._by_edges = by_edges
         self._unshaped = unshaped
         self._network_input = network_input
         self._reads_shape = uses_shape_of
@@ -235,7 +241,7 @@ class Feeder:
         if feed is not None and is_as_read:
             return feed._replace(other=other)
         golden = self._network_input(entry.producer, entry.output_index)
-        if golden is None:
+        if golden is None or not self._by_edges:
             return self._held(entry)
         return Feed(golden, TensorDesc(), None, True, other)
 
@@ -414,9 +420,11 @@ class Feeder:
             return own_feed._replace(other=other)
         # An op that the compiler inserted (AIPP) does not make another original's value.
         sure = source.root.type in INPUT_TYPES or not source.root.originals
-        feed = self._recorded_output(source.producer, source.output)
-        if sure or feed is None:
+        if sure:
             return self._feed(op, source, entry)._replace(other=other)
+        feed = self._recorded_output(source.producer, source.output) if self._by_edges else None
+        if feed is None:
+            return self._held(entry)
         return feed._replace(other=other._replace(by_edge=True))
 
     def of_model(self, entry: CutInput) -> Tuple[Optional[Feed], bool]:

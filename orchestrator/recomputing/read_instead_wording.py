@@ -63,6 +63,10 @@ def other_tensor(
     compare then.
     """
     kind, reader, number = _reader(entry, planned, original)
+    computed = kind
+    if reader not in planned.op.originals and planned.op.originals:
+        # A node that the om has no op of.
+        computed = "%s (with %s %s before it)" % (planned.op.type, kind, reader)
     read = "output %d of %s (%s%s)" % (
         other.output,
         other.op.name,
@@ -73,7 +77,7 @@ def other_tensor(
         read = "the constant %s%s" % (other.op.name, _throughout(feed))
     apart = "" if np.isinf(off) else ", and what it read differs from that by " + percent(off)
     sentence = "the device computed %s with %s as its input %d; the model says %s%s" % (
-        kind,
+        computed,
         read,
         number,
         _says(entry, original),
@@ -106,7 +110,7 @@ def _throughout(feed: Feed) -> str:
     values = RecordedTensor(feed).wide()
     if not values.size or not np.all(values == values.reshape(-1)[0]):
         return ""
-    return " (%g throughout)" % values.reshape(-1)[0]
+    return " (%g throughout)" % (values.reshape(-1)[0] or 0.0)
 
 
 def _says(entry: CutInput, original: Original) -> str:

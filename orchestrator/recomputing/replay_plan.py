@@ -81,6 +81,8 @@ class ReplayPlan:
         As of :class:`goldwatch.recomputing.input_feeds.Feeder`.
     request
         What the device was asked to dump.
+    by_edges
+        As of :class:`goldwatch.recomputing.input_feeds.Feeder`.
 
     Attributes
     ----------
@@ -109,6 +111,7 @@ class ReplayPlan:
         selected: Sequence[str] = (),
         network_input: NetworkInput = lambda name, index: None,
         request: DumpRequest = EVERYTHING,
+        by_edges: bool = False,
     ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
@@ -130,6 +133,7 @@ class ReplayPlan:
             network_input,
             original.uses_shape_of,
             original.unshaped,
+            by_edges,
         )
         for file in recorded.files:
             self._plan(file, feeder, recorded)

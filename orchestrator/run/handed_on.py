@@ -46,15 +46,19 @@ def handed_on_otherwise(
         if not passes or source is None or before is None:
             break
         maker, output = before, source[1]
-    own, read = (
-        _values(counterparts.of_output(*each), golden, place) for each in ((op, 0), (maker, output))
-    )
-    if own is None or read is None or own.size != read.size:
-        return ""
-    finite = np.isfinite(own) & np.isfinite(read)
-    size = float(np.linalg.norm(own[finite]))
-    off = float(np.linalg.norm((read - own)[finite])) / size if size else 0.0
+    own, read = counterparts.of_output(op, 0), counterparts.of_output(maker, output)
+    off = _apart(own, read, golden, place)
     return _OTHERWISE % (output, maker.name, percent(off)) if off > _ANOTHER else ""
+
+
+def _apart(own: Counterpart, read: Counterpart, golden: GoldenSet, place: Place) -> float:
+    """Return how far golden data of two values are apart; 0 where that is not known."""
+    x, y = (_values(each, golden, place) for each in (own, read))
+    if x is None or y is None or x.size != y.size:
+        return 0.0
+    finite = np.isfinite(x) & np.isfinite(y)
+    size = float(np.linalg.norm(x[finite]))
+    return float(np.linalg.norm((y - x)[finite])) / size if size else 0.0
 
 
 def _values(counterpart: Counterpart, golden: GoldenSet, place: Place) -> Optional[Array]:

@@ -649,7 +649,9 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.goldens.folder_of(place))
-            plan = ReplayPlan(step_folder, graph, original, names, partial(_golden, golden))
+            plan = ReplayPlan(
+                step_folder, graph, original, names, partial(_golden, golden), by_edges=True
+            )
             return Recomputer(plan, graph, original, shapes, weights)
         except NotComputable as error:
             self.notes.append(note("without-original", error))

@@ -148,11 +148,12 @@ def test_an_output_handed_on_by_a_reshape_without_a_task_fails_where_it_is_anoth
     ]
     held = [build.weight("to", np.array([3, 8]))]
     last = node("Reshape", [nodes[left - 2].output[0], "to"], ["y"], name="view")
-    code, summary, said = compared(net, nodes, [*nodes[: left - 1], last], {"x": X}, held)
+    ops = [*nodes[: left - 1], last]
+    code, summary, said = compared(net, nodes, ops, {"x": X}, held)
     assert (code, summary["suspects"]) == (int(bool(reads)), [])
     if reads:
-        assert summary["first_divergence"]["op"] == "view"
-        assert "no task and hands on output 0 of %s, whose golden data differ" % reads in said
+        says = "no task and hands on output 0 of %s, whose golden data differ" % reads
+        assert summary["first_divergence"]["op"] == "view" and says in said
         assert "the error is that of the om" in said
 
 

@@ -121,7 +121,7 @@ class FirstDivergence:
     shaped_before
         An operator before it that is the first to have another shape than the model says.
     handed_on
-        It has no task, and the om feeds it with another tensor than the original model says.
+        It has no task, and the network hands out another tensor by it than the model says.
     underflow
         Which operator up to it lost values below the least step of its type, in words.
     masked
