@@ -155,6 +155,9 @@ class Recomputer:
         if first is None:
             self.step.planned[name] = readings.of_model
             return computed
+        if not follow(self.recompute(first[0])):
+            # Its values are wrong in any shape: that is what to explain of it.
+            return as_read
         self._read[first[0]] = self._read[name]
         worst = max(computed, key=lambda one: one.tight.distance if one.tight is not None else 0.0)
         op = self.step.planned[first[0]].op

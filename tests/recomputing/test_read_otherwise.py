@@ -112,6 +112,26 @@ def test_what_makes_another_shape_is_named_not_its_reader(net, kind, form):
     assert "inherited" not in said
 
 
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax"])
+def test_what_makes_other_values_in_another_shape_is_told_by_its_values(net, kind):
+    """Over another axis of the same size its reader reads another shape, too."""
+
+    def graph(axis):
+        return [
+            node("Tanh", ["x"], ["t"], name="first"),
+            node(kind, ["t"], ["m"], name="op", axes=[axis]),
+            node("Sub", ["t", "m"], ["s"], name="reader"),
+            node("Neg", ["s"], ["y"], name="last"),
+        ]
+
+    code, summary, said = compared(net, graph(1), graph(0), {"x": SQUARE})
+    suspect = only_suspect(summary)
+    (told,) = suspect["explanations"]
+    assert code == 1 and suspect["op"] == "op" and told["kind"] == "attribute"
+    assert "with axes [0]; the model says [1]" in told["sentence"]
+    assert "right on what it read" not in said and "so the error is its own" in said
+
+
 def lost(without):
     held = build.weight("to", np.array([4, 6]))
     return [
