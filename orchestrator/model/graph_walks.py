@@ -68,7 +68,7 @@ def _type(ge_name: str) -> str:
     return entry.name if entry is not None else ""
 
 
-_MOVING = FOLLOWING_TYPES | RESHAPING_TYPES | {"Identity", "Transpose", "TransposeD"}
+MOVING_TYPES = FOLLOWING_TYPES | RESHAPING_TYPES | {"Identity", "Transpose", "TransposeD"}
 """Types whose first input holds all values of their output, in another order or type at most."""
 
 
@@ -83,14 +83,14 @@ def final_outputs(graph: ModelGraph) -> FrozenSet[Tuple[int, int]]:
     last = [] if ends else [op for op in graph.ops if not graph.consumers(op)]
     if len(last) == 1:
         found.update((op.position, number) for op in last for number in range(len(op.output_descs)))
-        waiting = [(op, op.inputs[0]) for op in last if op.type in _MOVING and op.inputs]
+        waiting = [(op, op.inputs[0]) for op in last if op.type in MOVING_TYPES and op.inputs]
     while waiting:
         reader, source = waiting.pop()
         producer = graph.producer(reader, source[0]) if source is not None else None
         if producer is None or source is None or (producer.position, source[1]) in found:
             continue
         found.add((producer.position, source[1]))
-        if producer.type in _MOVING and producer.inputs:
+        if producer.type in MOVING_TYPES and producer.inputs:
             waiting.append((producer, producer.inputs[0]))
     return frozenset(found)
 

@@ -58,7 +58,7 @@ from ..model.row_plan import (
     RowPlan,
     dumped_op,
 )
-from .handed_on import handed_on_otherwise
+from .handed_on import handed_on_otherwise, made_by_no_original
 from .tensor_planner import FilePlan, OpenedDump, TensorPlanner, is_of_one_build
 
 if TYPE_CHECKING:
@@ -489,11 +489,16 @@ class Planner:
 
     def _handed_on(self, row: Row) -> Row:
         """Return the row of an op without a dump as one that fails, where the network hands out by
-        it another tensor than the original model says.
+        it another tensor than the original model says, or is not compared where nobody knows.
         """
         graph = self.graph
         op = None if graph is None or row.verdict != EXPECTED_ABSENT else graph.op(row.op)
-        if graph is None or op is None or (op.position, 0) not in self._final:
+        if graph is None or op is None:
+            return row
+        if op.type == "NetOutput" and op.graph_index == 0:
+            unknown = made_by_no_original(graph)
+            return row.but(verdict=NOT_COMPARED, reason=unknown) if unknown else row
+        if (op.position, 0) not in self._final:
             return row
         known = self._known.of(graph, self.golden, self.place)
         why = handed_on_otherwise(graph, known, self.golden, self.place, op)

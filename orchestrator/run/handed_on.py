@@ -14,6 +14,8 @@ from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.place import Place
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
+from ..model.graph_walks import MOVING_TYPES
+from ..model.om_outputs import om_outputs
 from ..model.op_groups import FOLLOWING_TYPES, RESHAPING_TYPES
 from ..model.op_node import OpNode
 from ..model.row_plan import PAIR, Counterpart
@@ -28,6 +30,34 @@ _OTHERWISE = (
     "om feeds it with another tensor than the original model says (an operator between was left "
     "out, or an edge drawn otherwise)"
 )
+
+
+_OF_NO_ORIGINAL = (
+    "output %d of the network is made by %s (%s), which by its json stands for no operator of the "
+    "original model: what the network hands out is not compared; if the compiler added it rightly, "
+    "compare the outputs themselves"
+)
+
+
+def made_by_no_original(graph: ModelGraph) -> str:
+    """Return which output of a network an op without an original computes, other than by moving
+    values as what compilers insert does; empty where none is.
+    """
+    for number, one in enumerate(om_outputs(graph)):
+        op = one.op
+        for _ in range(len(graph.ops)):
+            source = next((source for source in op.inputs if source is not None), None)
+            before = graph.producer(op, source[0]) if source is not None else None
+            if before is None or op.type not in MOVING_TYPES:
+                break
+            op = before
+        if op.originals == ():
+            from ..recomputing.formulas_by_type import is_known_type, kind_of_type
+            from ..recomputing.recomputed_output import MOVE
+
+            if is_known_type(op.type) and kind_of_type(op.type) != MOVE:
+                return _OF_NO_ORIGINAL % (number, op.name, op.type)
+    return ""
 
 
 def handed_on_otherwise(

@@ -17,16 +17,17 @@ from onnx_run import float16_values
 from scene_networks import only_suspect
 
 from goldwatch.testing.device_dump import write_files
-from goldwatch.testing.device_model import DeviceModel, DeviceTensor
+from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 
 VIEWS = ("Reshape", "Unsqueeze")
 FORMS = ("all", "output")
 X, SQUARE = float16_values((4, 6)), float16_values((6, 6))
 
 
-def compared(net, nodes, otherwise, feeds, held=(), form="all", constants=None):
+def compared(net, nodes, otherwise, feeds, held=(), form="all", constants=None, inserted=None):
     """Compare a device that computes ``otherwise`` with golden data of ``nodes``; what only
-    reshapes has no task. Of ``constants`` the om holds inputs of the network.
+    reshapes has no task. Of ``constants`` the om holds inputs of the network; ``inserted``
+    stands for no node of the original.
     """
 
     def graph(made):
@@ -39,10 +40,14 @@ def compared(net, nodes, otherwise, feeds, held=(), form="all", constants=None):
     for op in on_device(net.path("b.onnx"), {**feeds, **(constants or {})}).ops:
         if op.type in VIEWS:
             op = dataclasses.replace(op, attributes={**op.attributes, "_no_task": True})
+        if op.name == inserted:
+            op = dataclasses.replace(op, originals=())
         if op.name in (constants or {}):
             (tensor,) = op.outputs
             op = dataclasses.replace(op, type="Const", outputs=(DeviceTensor(tensor.array),))
         changed.add(op)
+    if inserted:
+        changed.add(DeviceOp("end", "NetOutput", ((inserted, 0),), (), originals=()))
     shutil.rmtree(net.path("dump"))
     write_files(net.path("dump"), [dump.only(form) for dump in changed.dumps()])
     write_model(changed, net.path("net.json"), "atc --model=m.onnx --framework=5")
@@ -130,6 +135,21 @@ def test_what_makes_other_values_in_another_shape_is_told_by_its_values(net, kin
     assert code == 1 and suspect["op"] == "op" and told["kind"] == "attribute"
     assert "with axes [0]; the model says [1]" in told["sentence"]
     assert "right on what it read" not in said and "so the error is its own" in said
+
+
+@pytest.mark.parametrize("kind, code", [("Sigmoid", 3), ("Transpose", 0)])
+def test_an_output_that_no_original_operator_makes_is_not_called_right(net, kind, code):
+    """A compiler moves values at the end; what computes them anew is not known to be right."""
+    nodes = [
+        node("Tanh", ["x"], ["t"], name="first"),
+        node("Neg", ["t"], ["y"], name="last"),
+    ]
+    made, summary, said = compared(
+        net, nodes, [*nodes[:1], node("Neg", ["t"], ["n"], name="last"), node(kind, ["n"], ["y"],
+        name="added")], {"x": SQUARE}, inserted="added",
+    )  # fmt: skip
+    assert made == code and not summary["suspects"]
+    assert ("output 0 of the network is made by added (Sigmoid)" in said) == (code == 3)
 
 
 def lost(without):
