@@ -622,13 +622,16 @@ def _counterparts(
     tried = [(True, one) for one in named[:1]] or sorted(
         [(reading.tells(row, one), one) for one in nameless], key=lambda each: not each[0]
     )
+    # One of its own type is not fused into it: it is wrong, whatever is nearer.
+    reads_the_same = row.verdict == FAIL and _reads_the_same(engine, row)
     found = []
     for fused, one in tried[:_MOST_TRIED]:
         if not (fused or by_values):
             continue
         text = _BY_HEADER if named else _BY_VALUES
         if fused and not named:
-            text = _BY_READERS if row.cause == one.row.cause == GOLDEN_MISSING else _BY_READING
+            alone = row.cause == GOLDEN_MISSING and one.row.cause == DUMP_MISSING
+            text = _BY_READERS if alone else _BY_READING
         now = _compared_across(engine, row, target, one.row, one.tensor, text)
         if named:
             if now.verdict in (PASS, FAIL):
@@ -637,10 +640,27 @@ def _counterparts(
         # Of the tensors of either name, the one that is there.
         nearest = _distance(engine, row if row.verdict == FAIL else one.row)
         passes = now.verdict == PASS and (row.verdict != FAIL or now.distance < _NEARER * nearest)
-        if passes or (fused and now.verdict in (PASS, FAIL) and now.distance < nearest):
+        is_nearer = fused and now.verdict in (PASS, FAIL) and now.distance < nearest
+        if passes or (is_nearer and not (reads_the_same and one.row.op_type == row.op_type)):
             is_same = fused and reading.heads.get(row.target_file or "") == one.rel
             found.append(_Across(now.distance, now.row, is_same))
     return found
+
+
+def _reads_the_same(engine: Engine, row: Row) -> bool:
+    """Tell whether the op of a row has the type of that of its name in the other dump, and all of
+    its inputs to the bit.
+    """
+    name = parse_dump_name(os.path.basename(row.golden_file or ""))
+    if name is None or name.op_type != row.op_type:
+        return False
+    inputs = [one for one in engine.store.rows(place=row.place, op=row.op) if one.kind == INPUT]
+    return bool(inputs) and all(
+        one.verdict == PASS
+        and not other_name(one)
+        and (engine.options.exact or metric_number(one.metrics.get(DISTANCE)) == 0.0)
+        for one in inputs
+    )
 
 
 class _Reading:

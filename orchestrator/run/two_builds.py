@@ -140,7 +140,7 @@ def differences_of_builds(
             and (named_row is None or execution_key(row) < execution_key(named_row))
         ):
             named_row = row
-    names = [os.path.basename(os.path.abspath(path)) for path in (options.target, options.golden)]
+    names = [os.path.normpath(path) for path in (options.target, options.golden)]
     if names[0] == names[1]:
         names = [options.target, options.golden]
     alone = [

@@ -782,6 +782,40 @@ def test_an_op_of_the_same_name_that_another_one_is_fused_into_is_another_tensor
     assert rows["bn:output:0"]["verdict"] == "pass"
 
 
+def test_a_wrong_op_of_a_partial_dump_is_not_paired_with_a_later_one_of_its_type(tmp_path):
+    """conv3 reads what conv2 makes, as if fused into it; by chance its output is nearer."""
+    state = np.random.RandomState(4)
+    held = [
+        build.weight(name, state.standard_normal((8, 8, 1, 1)).astype(np.float32) * np.float32(0.4))
+        for name in "uvw"
+    ]
+    values = ["x", "a", "b", "y"]
+    nodes = [
+        helper.make_node("Conv", [values[at], "uvw"[at]], [values[at + 1]], "conv%d" % (at + 1))
+        for at in range(3)
+    ]
+    feeds = {"x": state.standard_normal((1, 8, 6, 6)).astype(np.float16).astype(np.float32)}
+    made = build.model(
+        nodes, [build.value("x", (1, 8, 6, 6))], [build.value("y", (1, 8, 6, 6))], held
+    )
+    build.save(tmp_path / "net.onnx", made)
+    right = on_device(str(tmp_path / "net.onnx"), feeds)
+    third = next(op for op in right.ops if op.name == "conv3").outputs[0].array
+
+    def near(array):
+        return (third + np.roll(third, 1, 1)).astype(array.dtype)
+
+    for name, fault in (("old", None), ("new", ("conv2", near))):
+        model = on_device(str(tmp_path / "net.onnx"), feeds, (), fault)
+        if name == "new":
+            model.ops = [op for op in model.ops if op.name != "conv3"]
+        write_files(str(tmp_path / name), model.dumps())
+    code, text = last_sentence(tmp_path)
+    row = rows_of(tmp_path)["conv2:output:0"]
+    assert (code, row["verdict"]) == (1, "fail"), text
+    assert "paired" not in row["reason"] and "its inputs are equal in both dumps" in text
+
+
 def test_what_originals_lead_to_is_not_paired_anew(tmp_path):
     blocks(tmp_path, "new", False, False, "relu3")
     blocks(tmp_path, "old", True, False)
