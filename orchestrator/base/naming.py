@@ -19,6 +19,16 @@ from .errors import FormatError
 from .fast_dataclasses import dataclass
 from .safe_reading import read_input
 
+RESHAPING_TYPES = frozenset(
+    [
+        "ExpandDims", "Flatten", "FlattenV2", "Reshape", "Squeeze", "SqueezeV2", "SqueezeV3",
+        "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
+    ]
+)  # fmt: skip
+"""Types, of the device and of original models, whose output has the values of their first input in
+their order, in another shape. What else keeps or moves values is told where it is asked for.
+"""
+
 MAPPING_FILE = "mapping.csv"
 MAPPING_LIMIT_BYTES = 100 * 1024 * 1024
 TIMESTAMP_DIGITS = 16

@@ -293,8 +293,8 @@ NOTES: Dict[str, Said] = {
         "TARGET and GOLDEN are dumps of two builds, or of two models: of %s %d differ in layout or "
         "shape, %d have no counterpart, by name or by what they read",
         "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's, where both "
-        "were made of one original model; else dump both with inputs, by which operators of other "
-        "names are paired",
+        "were made of one original model (without --exact); else dump both with inputs, by which "
+        "operators of other names are paired",
         warns=True,
     ),
     "few-layers": Said(

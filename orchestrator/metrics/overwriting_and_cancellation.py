@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Optional, Sequence, Tuple
 import numpy as np
 
 from ..base.errors import FormatError, GoldwatchError, NotComparable
-from ..model.op_groups import RESHAPING_TYPES
+from ..base.naming import RESHAPING_TYPES
 from ..tensors.tensor import PIECE_BYTES, ByteSource, HeldBytes, Tensor
 from ..tensors.type_precision import rounding_of
 from .pair_sums import PairSums

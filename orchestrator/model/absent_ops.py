@@ -26,10 +26,10 @@ from typing import (
 )
 from weakref import WeakKeyDictionary
 
+from ..base.naming import RESHAPING_TYPES
 from ..base.wording import listed
 from .graph import ModelGraph
 from .never_dumped import EVERYTHING, DumpRequest, may_lack_dump_reason, no_dump_reason
-from .op_groups import RESHAPING_TYPES
 from .op_node import OpNode, gear_named, gear_of
 
 _BRANCHING = frozenset(["If", "_If", "StatelessIf", "Case", "StatelessCase"])

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import FrozenSet, List, Optional, Set, Tuple
 
 from ..base.element_types import BY_GE_NAME
+from ..base.naming import RESHAPING_TYPES
 from .graph import ModelGraph
-from .op_groups import FOLLOWING_TYPES, RESHAPING_TYPES
+from .op_groups import FOLLOWING_TYPES
 from .op_node import QUANT_TYPE, OpNode
 
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")

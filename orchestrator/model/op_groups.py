@@ -15,15 +15,6 @@ from .op_node import OpNode, gear_of
 
 FOLLOWING_TYPES = frozenset(["Cast", "TransData"])
 """Types whose output holds the values of their input."""
-RESHAPING_TYPES = frozenset(
-    [
-        "ExpandDims", "Flatten", "FlattenV2", "Reshape", "Squeeze", "SqueezeV2", "SqueezeV3",
-        "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
-    ]
-)  # fmt: skip
-"""Types, of the device and of original models, whose output has the values of their first input in
-their order, in another shape. What else keeps or moves values is told where it is asked for.
-"""
 
 
 @dataclass(frozen=True)

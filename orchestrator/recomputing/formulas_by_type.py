@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 
 import numpy as np
 
-from ..model.op_groups import RESHAPING_TYPES
+from ..base.naming import RESHAPING_TYPES
 from ..operators import ASCEND, ONNX, Arithmetic, Node, Value, compute, find
 from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of

@@ -9,6 +9,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ..base.errors import GoldwatchError
+from ..base.naming import RESHAPING_TYPES
 from ..base.wording import percent
 from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.place import Place
@@ -16,7 +17,7 @@ from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.graph_walks import MOVING_TYPES
 from ..model.om_outputs import om_outputs
-from ..model.op_groups import FOLLOWING_TYPES, RESHAPING_TYPES
+from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode
 from ..model.row_plan import PAIR, Counterpart
 

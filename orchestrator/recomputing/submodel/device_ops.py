@@ -10,11 +10,11 @@ from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tupl
 
 from ...base.errors import InputError
 from ...base.fast_dataclasses import dataclass
-from ...base.naming import printable
+from ...base.naming import RESHAPING_TYPES, printable
 from ...model.counterpart import Counterparts
 from ...model.graph import ModelGraph
 from ...model.never_dumped import FIXED_TYPES, INPUT_TYPES, never_dumps
-from ...model.op_groups import FOLLOWING_TYPES, RESHAPING_TYPES, groups_of
+from ...model.op_groups import FOLLOWING_TYPES, groups_of
 from ...model.op_node import OpNode
 from ...model.row_plan import PAIR
 from .read_original import Original, outputs_in
