@@ -7,7 +7,7 @@ model. Source: the vendor's document on comparing quantised models.
 
 from __future__ import annotations
 
-from typing import FrozenSet, List, Optional, Set, Tuple
+from typing import Callable, FrozenSet, List, Optional, Set, Tuple
 
 from ..base.element_types import BY_GE_NAME
 from ..base.naming import RESHAPING_TYPES
@@ -71,6 +71,21 @@ def _type(ge_name: str) -> str:
 
 MOVING_TYPES = FOLLOWING_TYPES | RESHAPING_TYPES | {"Identity", "Transpose", "TransposeD"}
 """Types whose first input holds all values of their output, in another order or type at most."""
+
+
+def maker_before(
+    graph: ModelGraph, op: OpNode, output: int, passes: Callable[[OpNode], bool]
+) -> Tuple[OpNode, int]:
+    """Return the first op on the way back along first inputs that does not pass its input on, and
+    the number of its output; the last op of the way where nothing makes what it reads.
+    """
+    for _ in range(len(graph.ops)):
+        source = next((source for source in op.inputs if source is not None), None)
+        before = graph.producer(op, source[0]) if source is not None and passes(op) else None
+        if source is None or before is None:
+            break
+        op, output = before, source[1]
+    return op, output
 
 
 def final_outputs(graph: ModelGraph) -> FrozenSet[Tuple[int, int]]:

@@ -10,6 +10,7 @@ import numpy as np
 from ..base.element_types import element_count
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
+from ..model.graph_walks import maker_before
 from ..model.never_dumped import FIXED_TYPES, INPUT_TYPES
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, TensorDesc, desc_at
@@ -332,17 +333,7 @@ class Feeder:
 
     def _root(self, op: OpNode, output: int) -> Tuple[OpNode, int]:
         """Return the op before a chain of Cast and TransData, and its output index."""
-        for _ in range(len(self._graph.ops)):
-            source = next((source for source in op.inputs if source is not None), None)
-            before = (
-                self._graph.producer(op, source[0])
-                if source is not None and op.type in FOLLOWING_TYPES
-                else None
-            )
-            if source is None or before is None:
-                break
-            op, output = before, source[1]
-        return op, output
+        return maker_before(self._graph, op, output, lambda op: op.type in FOLLOWING_TYPES)
 
     def _recorded_input(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
         tensor, is_as_read = self._recorded.input(op, source.number)

@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, 
 import numpy as np
 
 from ..base.errors import GoldwatchError
-from ..model.graph import ModelGraph
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, desc_at
 from ..operators import Arithmetic, CannotCompute, Value, compute
@@ -20,7 +19,6 @@ from ..operators.variants import FACTOR_OF
 from .attributes_and_constants import attributes_and_constants
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, original_values
-from .original_cuts import Original
 from .other_constants import SOLVED
 from .output_error import OwnError
 from .partwise_comparison import (
@@ -46,7 +44,7 @@ from .recomputed_output import (
     Recomputed,
 )
 from .recorded_tensor import RecordedTensor, widened
-from .replay_plan import PlannedOp, ReplayPlan
+from .replay_plan import PlannedOp
 from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, Written, in_32_bits, written_instead
 from .step_ops import StepOps, compute_type
 from .variant_search import Instead, VariantSearch, is_another_curve, search_variants
@@ -64,31 +62,15 @@ class Recomputer:
 
     Parameters
     ----------
-    plan
-        The step: what was recorded, and which original nodes each op was made from.
-    graph
-        The device's model.
-    original
-        The model that it was made from.
-    shapes
-        Of its values, by (node, output), as the golden run made them; those that are not there are
-        told by the model.
-    weights
-        Of a Caffe net its .caffemodel; None: the one beside it.
+    step
+        Its ops, and the model that they were made from.
     """
 
-    def __init__(
-        self,
-        plan: ReplayPlan,
-        graph: ModelGraph,
-        original: Original,
-        shapes: Optional[Mapping[Tuple[str, int], Tuple[int, ...]]] = None,
-        weights: Optional[str] = None,
-    ) -> None:
-        self.step = StepOps(plan, graph, original, shapes, weights)
+    def __init__(self, step: StepOps) -> None:
+        self.step = step
         self._copies = {
             op.name: op
-            for op in graph.ops
+            for op in step.graph.ops
             if op.type in FOLLOWING_TYPES and op.name not in self.step.planned
         }
         # Of ops that read other tensors than the model says.

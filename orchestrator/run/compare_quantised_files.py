@@ -15,12 +15,12 @@ from ..base.notes import note
 from ..dumps.dump_index import DumpIndex
 from ..dumps.folder_listing import Signature, look_at
 from ..dumps.golden_set import GoldenEntry, GoldenSet, open_golden
+from ..dumps.place import Place
 from ..metrics.compare_pair import refuse
 from ..metrics.dequantised import dequantised, is_integer, not_integers
-from ..metrics.pair_task import PairTask
+from ..metrics.pair_task import PairTask, planned_row
 from ..metrics.row import (
     CORRUPT,
-    DEQUANTISED,
     DUMP_MISSING,
     EXPECTED_ABSENT,
     GOLDEN_MISSING,
@@ -152,25 +152,10 @@ class _Planned:
         if plan.status == OMITTED:
             self.omitted.append((plan.tensor, plan.reason))
             return
-        verdict = PASS if plan.status == PAIR else plan.status
-        row = Row(
-            index=plan.index,
-            op=plan.op,
-            op_type=plan.op_type,
-            tensor=plan.tensor,
-            kind=plan.kind,
-            verdict=verdict,
-            tensor_index=plan.tensor_index,
-            op_sequence=plan.op_sequence,
-            graph_index=plan.graph_index,
-            group=plan.group or (plan.op,),
-            golden=plan.golden,
-            reason=plan.reason,
-            reason_codes="" if plan.quantisation is None else DEQUANTISED,
-        )
+        row = planned_row(plan, Place(), None)
         if entry is None:
             text = "the quantised net has no file of it"
-            if verdict in (PASS, NOT_COMPARED):
+            if row.verdict in (PASS, NOT_COMPARED):
                 row = refuse(row.but(reason="", reason_codes=""), text, DUMP_MISSING)
             self.rows.append(row)
             return

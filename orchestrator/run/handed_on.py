@@ -15,7 +15,7 @@ from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.place import Place
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
-from ..model.graph_walks import MOVING_TYPES
+from ..model.graph_walks import MOVING_TYPES, maker_before
 from ..model.om_outputs import om_outputs
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode
@@ -45,13 +45,7 @@ def made_by_no_original(graph: ModelGraph) -> str:
     values as what compilers insert does; empty where none is.
     """
     for number, one in enumerate(om_outputs(graph)):
-        op = one.op
-        for _ in range(len(graph.ops)):
-            source = next((source for source in op.inputs if source is not None), None)
-            before = graph.producer(op, source[0]) if source is not None else None
-            if before is None or op.type not in MOVING_TYPES:
-                break
-            op = before
+        op, _ = maker_before(graph, one.op, one.output, lambda op: op.type in MOVING_TYPES)
         if op.originals == ():
             from ..recomputing.formulas_by_type import is_known_type, kind_of_type
             from ..recomputing.recomputed_output import MOVE
@@ -69,14 +63,12 @@ def handed_on_otherwise(
     """
     if not op.no_task or op.type not in RESHAPING_TYPES:
         return ""
-    maker, output = op, 0
-    for _ in range(len(graph.ops)):
-        passes = maker.type in FOLLOWING_TYPES or (maker.no_task and maker.type in RESHAPING_TYPES)
-        source = next((source for source in maker.inputs if source is not None), None)
-        before = graph.producer(maker, source[0]) if source is not None else None
-        if not passes or source is None or before is None:
-            break
-        maker, output = before, source[1]
+    maker, output = maker_before(
+        graph,
+        op,
+        0,
+        lambda op: op.type in FOLLOWING_TYPES or (bool(op.no_task) and op.type in RESHAPING_TYPES),
+    )
     own, read = counterparts.of_output(op, 0), counterparts.of_output(maker, output)
     off = _apart(own, read, golden, place)
     return _OTHERWISE % (output, maker.name, percent(off)) if off > _ANOTHER else ""

@@ -24,8 +24,9 @@ from ..base.wording import listed
 from ..dumps.folder_listing import Signature, look_at
 from ..dumps.golden_set import GoldenSet, open_golden
 from ..dumps.npy import open_npy
+from ..dumps.place import Place
 from ..metrics.compare_pair import refuse
-from ..metrics.pair_task import PairTask
+from ..metrics.pair_task import PairTask, planned_row
 from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
@@ -361,20 +362,9 @@ def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> List[
 
 
 def _row(plan: RowPlan, at: Optional[int]) -> Row:
-    verdict = PASS if plan.status == PAIR else NOT_COMPARED
-    row = Row(
-        index=plan.index,
-        op=plan.op,
-        op_type=plan.op_type,
-        tensor=plan.tensor,
-        kind=OUTPUT,
-        verdict=verdict,
-        tensor_index=plan.tensor_index,
-        op_sequence=plan.op_sequence,
-        graph_index=plan.graph_index,
-        group=plan.group or (plan.op,),
-        golden=plan.golden,
-        reason=plan.reason,
+    # An output file that has no pair was to be compared, whatever a dump of its op would be.
+    row = planned_row(plan, Place(), None).but(
+        verdict=PASS if plan.status == PAIR else NOT_COMPARED, reason_codes=""
     )
     if at is None:
         return row

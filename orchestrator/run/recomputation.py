@@ -645,6 +645,7 @@ class Recomputation:
         # What cuts a model and computes its parts is needed where there is one.
         from ..recomputing.recomputer import Recomputer
         from ..recomputing.replay_plan import ReplayPlan
+        from ..recomputing.step_ops import StepOps
 
         try:
             golden = self._engine.goldens.of(place)
@@ -652,7 +653,7 @@ class Recomputation:
             plan = ReplayPlan(
                 step_folder, graph, original, names, partial(_golden, golden), by_edges=True
             )
-            return Recomputer(plan, graph, original, shapes, weights)
+            return Recomputer(StepOps(plan, graph, original, shapes, weights))
         except NotComputable as error:
             self.notes.append(note("without-original", error))
         except GoldwatchError as error:

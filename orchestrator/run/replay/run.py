@@ -32,6 +32,7 @@ from ...recomputing.original_cuts import Original
 from ...recomputing.recomputed_output import Recomputed
 from ...recomputing.recomputer import Recomputer
 from ...recomputing.replay_plan import ReplayPlan
+from ...recomputing.step_ops import StepOps
 from ...reports.result_files import ResultFiles
 from ...store.facts_and_events import FileRecord
 from ...store.store import RunStore
@@ -315,7 +316,7 @@ def replay(
             failed = runner.run(
                 pieces.all, temporary, lambda done, total: on_progress("replaying", done, total)
             )
-            recomputer = Recomputer(plan, graph, original, None, options.weights)
+            recomputer = Recomputer(StepOps(plan, graph, original, None, options.weights))
             failed = pieces.compute(failed, recomputer)
         tasks = pieces.tasks(failed)
         with Workers(jobs, compared.settings()) as workers:

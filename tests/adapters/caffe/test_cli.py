@@ -192,8 +192,7 @@ def test_options_for_the_numpy_backend_are_named_as_on_the_command_line(run, tmp
         "def forward(bottoms, blobs, parameters, name):\n    return bottoms[0] * 2\n"
     )
     code, out, err = run(*words, "--layer", "Python=%s" % (tmp_path / "own.py"))
-    assert (
-        code == 0
-        and "2 golden files by numpy" in out
-        and err.strip() == "backend numpy: it alone makes up weights"
-    )
+    assert code == 0 and "2 golden files by numpy" in out
+    # On a slow machine progress is told, too.
+    told = [line for line in err.splitlines() if not line.startswith("tensors: ")]
+    assert told == ["backend numpy: it alone makes up weights"]
