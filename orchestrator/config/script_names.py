@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from bisect import bisect_right
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
@@ -21,8 +22,13 @@ DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR, GRAPH_OPTIONS = (
 #: Where npu_bridge's own DumpConfig comes from.
 _NPU_MODULE = re.compile(r"(?:^|\.)npu")
 _KNOWN_MODULE = re.compile(
-    r"(?:npu_bridge|npu_device|tensorflow|torch|torch_npu|torchair)(?:\.|\Z)"
+    r"(?:npu_bridge|npu_device|tensorflow|torch|torch_npu|torchair"
+    # Modules that set nothing of what they are given.
+    r"|absl|argparse|collections|copy|datetime|functools|itertools|json|logging|math|numpy|os|pickle"
+    r"|pprint|random|re|six|sys|time|typing)(?:\.|\Z)"
 )
+#: A name that stands for what a call returns, of a function made of another one …
+_MOST_CALLS = 6
 
 Place = Tuple[int, int]
 
@@ -96,6 +102,8 @@ class ScriptNames:
         By the id of a value, the names it is assigned to.
     configs
         Names that hold a DumpConfig of this script.
+    star
+        The last module, other than TensorFlow's and PyTorch's, of which all names are imported.
     """
 
     def __init__(self, nodes: Sequence[Tuple[Any, int, Block]]) -> None:
@@ -111,6 +119,7 @@ class ScriptNames:
         self.bindings: Dict[Tuple[str, int], int] = {}
         self.bound_to: Dict[int, List[str]] = {}
         self.configs: Set[str] = set()
+        self.star = ""
         self._targets: Set[int] = set()
         for node, scope, _ in nodes:
             self._note(node, scope)
@@ -174,6 +183,8 @@ class ScriptNames:
         )
         self.knows_npu = self.knows_npu or any(_NPU_MODULE.search(name) for name in names)
         for name in node.names:
+            if name.name == "*" and not _KNOWN_MODULE.match(module):
+                self.star = module
             taken = name.asname or (name.name if module else name.name.split(".")[0])
             self.imported[taken] = (module or name.name, name.name if module else "")
             self.assigned.setdefault(taken, []).append(None)
@@ -217,11 +228,41 @@ class ScriptNames:
         name = name + called if name else "a computed value"
         return "%s of module %s" % (name, module) if module else name
 
-    def is_unknown(self, node: Any) -> bool:
-        """Tell whether a value comes from another module or from what calls this one."""
+    def unknown(self, node: Any) -> str:
+        """Return what a value is called that comes from another module or from what calls this one;
+        empty for others.
+        """
         if isinstance(node, ast.Name) and node.id not in self.imported:
-            return not any(self.assigned.get(node.id, ()))
-        return bool(self.module(node.func if isinstance(node, ast.Call) else node))
+            return "" if any(self.assigned.get(node.id, ())) else self.origin(node)
+        return self.elsewhere(node)
+
+    def elsewhere(self, node: Any) -> str:
+        """Return what an expression, or what it calls, is called in another module: also that which
+        functools.partial is made of, or whose object's method it is. Empty for others.
+        """
+        called = "()" if isinstance(node, ast.Call) else ""
+        for _ in range(_MOST_CALLS):
+            while isinstance(node, ast.Call):
+                partial = self.real_name(node.func) == "partial" and node.args
+                node = node.args[0] if partial else node.func
+            if self.module(node):
+                name, _, module = self.origin(node).partition(" of module ")
+                return "%s%s of module %s" % (name, called, module)
+            root = node
+            while isinstance(root, ast.Attribute):
+                root = root.value
+            value = self.values.written(root)
+            if value is root and not isinstance(root, ast.Call):
+                known = isinstance(root, ast.Name) and (
+                    root.id in self.assigned
+                    or root.id in self.defined
+                    or hasattr(builtins, root.id)
+                )
+                if not self.star or known or not isinstance(node, ast.Name):
+                    return ""
+                return "%s%s, perhaps of module %s" % (node.id, called, self.star)
+            node = value
+        return ""
 
     def is_compiler_config(self, node: ast.expr) -> bool:
         """Tell whether a name is nothing but TorchAir's CompilerConfig in this script."""

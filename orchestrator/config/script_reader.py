@@ -40,6 +40,7 @@ from .script_settings import (
     Surroundings,
 )
 from .script_tree import Block, key_of, last_name, parse, too_deep, walk
+from .settings_elsewhere import PossibleSetters
 from .torchair_rules import DEBUG_TYPES, TORCHAIR_DEFAULTS
 from .unused_config import unused_configs
 
@@ -72,13 +73,6 @@ _ASKED = ("dump", *NPU_DEFAULTS)
 _FILE_ARGUMENTS = ("acl_json_path", "acl_json", "config_path")
 #: What vLLM's additional_config calls msprobe's configuration, or its file.
 _TABLE_ENTRIES = ("dump_config", "dump_config_path")
-#: Arguments by which a session, an Estimator or TorchAir's backend gets what holds dump settings.
-_CONFIG_ARGUMENTS = ("config", "config_proto", "session_config", "compiler_config")
-_CONFIG_TAKERS = (
-    "Session", "InteractiveSession", "MonitoredTrainingSession", "MonitoredSession",
-    "NPUEstimator", "NPURunConfig", "npu_config_proto", "get_npu_backend", "get_compiler",
-    "cache_compile", "dynamo_export",
-)  # fmt: skip
 _MAKERS = ("makedirs", "mkdir", "mkdir_or_exist", "MakeDirs", "makedir_exist_ok")
 _MOST_SETTERS = 20
 #: A text in Python 3.7's syntax tree, and since.
@@ -135,14 +129,12 @@ class _Reader:
         self._objects: Dict[Tuple[Any, ...], ScriptSettings] = {}
         self._setters: Dict[str, Tuple[str, Any, bool]] = {}
         self._made: Set[str] = set()
-        # By name, a function of another module that may have changed it.
-        self._changed: Dict[str, ast.Call] = {}
         self._data_dump: Dict[str, ast.Attribute] = {}
         # By the CompilerConfig, what its data_dump's type is set to.
         self._data_dump_types: Dict[str, List[Tuple[Block, ast.Attribute, Any]]] = {}
         self._option_tables: List[ast.Dict] = []
         # What may set dump options, if nothing in the text does.
-        self._possible: Dict[str, Any] = {}
+        self._possible = PossibleSetters(self._nodes, self._names)
 
     def read(self) -> Script:
         """Return the settings in the order of the text, and what else sets some."""
@@ -171,7 +163,8 @@ class _Reader:
             if settings.node is not None
         ]
         if not (settings_found or self._setters):
-            self._setters = self._possible_setters()
+            found = self._possible.found(self._around.optimizers)
+            self._setters = {what: ("", node, False) for what, node in found.items()}
         for settings in settings_found:
             # What another function sets is not missing here.
             for other in settings_found:
@@ -191,26 +184,34 @@ class _Reader:
 
     def _unused(self, settings_found: List[ScriptSettings]) -> None:
         """Warn of a configuration with dump options that nothing takes."""
-        given = {
-            name
+        switched_on = [
+            ("ConfigProto" if settings.dialect == PARAMETER_MAP else "CompilerConfig", target)
             for settings in settings_found
             if settings.dialect in (PARAMETER_MAP, TORCHAIR)
-            for name in settings.names
-        }
-        nodes = [node for node, _, _ in self._nodes]
-        for unused in unused_configs(nodes, self._names.real_name, given):
-            taker, line = last_name(unused.taker.func), self._places.of(unused.taker)[0]
-            self._places.problem(
-                self._script.problems,
-                "unused-config",
-                (),
-                "%s holds dump options and is given to nothing: %s() in line %d has no %s"
-                % (unused.variable, taker, line, unused.argument),
-                "nothing is dumped",
-                "%s(%s=%s)" % (taker, unused.argument, unused.variable),
-                unused.made,
-                WARNING,
+            for _, target, name, value in settings.steps
+            if name in SWITCHES and value not in (False, None)
+        ]
+        for unused in unused_configs(self._nodes, self._names.real_name, switched_on):
+            name = unused.variable
+            message, fix = (
+                "%s holds dump options and is given to nothing" % name,
+                "hand %s on" % name,
             )
+            if unused.rebound is not None:
+                line = self._places.of(unused.rebound)[0]
+                message += ": line %d binds the name to another object" % line
+                fix = "set the options on the object of line %d" % line
+            elif unused.taker is not None:
+                taker, line = last_name(unused.taker.func), self._places.of(unused.taker)[0]
+                given = {keyword.arg for keyword in unused.taker.keywords} | {None}
+                other = unused.taker.args or unused.argument in given
+                how = "gets another %s" if other else "has no %s"
+                message += ": %s() in line %d %s" % (taker, line, how % unused.argument)
+                fix = "%s(%s=%s)" % (taker, unused.argument, name)
+            self._places.problem(
+                self._script.problems, "unused-config", (), message,
+                "nothing is dumped", fix, unused.made, WARNING,
+            )  # fmt: skip
 
     # Settings.
 
@@ -223,7 +224,7 @@ class _Reader:
 
     def _call(self, node: ast.Call, scope: int) -> None:
         name = self._names.real_name(node.func)
-        self._from_elsewhere(node, name)
+        self._from_elsewhere(node, name, scope)
         self._compiled(node)
         if name in _MAKERS:
             self._makes(node)
@@ -265,42 +266,22 @@ class _Reader:
         ):
             self._set_elsewhere(self._names.origin(node), node, told=True)
 
-    def _from_elsewhere(self, node: ast.Call, name: str) -> None:
+    def _from_elsewhere(self, node: ast.Call, name: str, scope: int) -> None:
         """Note what a call says of dump settings that do not stand in this script."""
+        held = self._possible.call(node, name, scope)
         if name not in self._names.defined and name not in _READERS:
-            arguments = list(node.args) + [keyword.value for keyword in node.keywords]
-            self._around.handed_out.update(map(key_of, arguments))
-            if self._names.module(node.func):
-                self._changed.update(dict.fromkeys(map(key_of, node.args), node))
+            self._around.handed_out.update(held)
         for keyword in node.keywords:
-            value = keyword.value
             if keyword.arg == "remapping":
-                self._around.remapping.append(value)
+                self._around.remapping.append(keyword.value)
             elif keyword.arg in _FILE_ARGUMENTS and (
                 keyword.arg != _FILE_ARGUMENTS[-1] or name in _SETTERS
             ):
-                file = self._names.values.literal(value)
+                file = self._names.values.literal(keyword.value)
                 if file is not None:
                     self._set_elsewhere(
                         self._names.origin(node), node, file if isinstance(file, str) else ""
                     )
-            elif keyword.arg is None and name == "NPURunConfig":
-                self._possible.setdefault(self._names.origin(value), node)
-            elif (
-                keyword.arg in _CONFIG_ARGUMENTS
-                and name in _CONFIG_TAKERS
-                and (self._names.knows_npu or self._names.knows_torchair)
-            ):
-                changed = self._changed.get(key_of(value))
-                made = self._names.values.written(value)
-                if changed is not None:
-                    self._possible.setdefault(self._names.origin(changed), changed)
-                elif self._names.is_unknown(made):
-                    self._possible.setdefault(self._names.origin(made), value)
-        if name == "setattr" and node.args and self._names.kind(node.args[0]):
-            self._possible.setdefault("setattr of %s" % key_of(node.args[0]), node)
-        elif any(self._names.kind(argument) == "options" for argument in node.args):
-            self._possible.setdefault(self._names.origin(node), node)
 
     def _compiled(self, node: ast.Call) -> None:
         """Take the options of torch.compile's backend npugraph_ex, whatever compiles with them."""
@@ -491,7 +472,7 @@ class _Reader:
         elif target.attr == "mode":
             self._around.modes.setdefault(holder, []).append(written)
         elif target.attr == "dump_config" and not self._names.is_from_here(written):
-            self._possible.setdefault(self._names.origin(written), target)
+            self._possible.note(self._names.origin(written), target)
         elif self._names.knows_torchair and holder.rpartition(".")[2] in DEBUG_TYPES:
             self._debug_option(holder, value, target, written, block)
         elif isinstance(target.value, ast.Subscript):
@@ -573,7 +554,7 @@ class _Reader:
             return
         key = self._key(entry)
         if not isinstance(key, str):
-            self._possible.setdefault("a computed key of parameter_map", target)
+            self._possible.note("a computed key of parameter_map", target)
             return
         known = key in NPU_DEFAULTS or key in OTHER_SETTINGS
         near = None if known or key == OFF_LINE else _near_option(key)
@@ -694,14 +675,6 @@ class _Reader:
                 )
 
     # What the text does not show.
-
-    def _possible_setters(self) -> Dict[str, Tuple[str, Any, bool]]:
-        """Return what may set dump options of a script that sets none itself."""
-        for optimizer in self._around.optimizers:
-            call = self._changed.get(optimizer)
-            if call is not None:
-                self._possible.setdefault(self._names.origin(call), call)
-        return {what: ("", node, False) for what, node in self._possible.items()}
 
     def _variable(self, name: Any, value: Any, node: Any) -> bool:
         """Note an environment variable that names the configuration of a dump."""

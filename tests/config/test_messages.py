@@ -344,6 +344,72 @@ def test_a_module_that_is_given_the_optimizer_may_set_dump_options(tmp_path):
     assert "may be set elsewhere, by apply() of module settings" in output, output
 
 
+SESSION = """import functools
+import tensorflow as tf
+from npu_bridge.npu_init import *
+from settings import apply, make, Helper
+config = tf.ConfigProto()
+custom = config.graph_options.rewrite_options.custom_optimizers.add()
+custom.name = "NpuOptimizer"
+%s
+tf.Session(config=config)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        ("apply(op=custom)", "apply"),
+        ("apply(custom.parameter_map)", "apply"),
+        ("apply(config.graph_options.rewrite_options)", "apply"),
+        ("functools.partial(apply, path='/tmp')(config)", "apply"),
+        ("put = functools.partial(apply, path='/tmp')\nput(config)", "apply"),
+        ("put = lambda proto: apply(proto)\nput(config)", "apply"),
+        ("def put(proto):\n    apply(proto)\nput(config)", "apply"),
+        ("helper = Helper()\nhelper.put(config)", "Helper"),
+        ("made = functools.partial(make, '/tmp')\ntf.Session('', None, made())", "make"),
+        ("tf.estimator.RunConfig(session_config=make())", "make"),
+        ("opened = functools.partial(tf.Session, config=make())\nopened()", "make"),
+        ("from settings import enable_dump\nenable_dump()", "enable_dump"),
+    ],
+)
+def test_what_of_another_module_may_set_dump_options_is_named(tmp_path, line, who):
+    path = tmp_path / "train.py"
+    path.write_text(SESSION % line)
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "may be set elsewhere, by %s() of module settings" % who in output, output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import torch, torchair\nset_options(torchair.CompilerConfig().dump_config)",
+        "import npu_device\noptions = npu_device.global_options()\nput(options.dump_config)",
+        "from npu_bridge.npu_init import *\ntf.Session(config=named())",
+    ],
+)
+def test_a_name_may_come_from_a_module_all_names_of_which_are_imported(tmp_path, line):
+    path = tmp_path / "train.py"
+    path.write_text("from settings import *\n" + line)
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "may be set elsewhere, by" in output and "perhaps of module settings" in output, output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(config)",
+        "import logging\nlogging.info(config)",
+        "apply(config.device_count)",
+        "apply(x)",
+    ],
+)
+def test_what_only_looks_at_a_configuration_sets_no_dump_option(tmp_path, line):
+    path = tmp_path / "train.py"
+    path.write_text(SESSION % line)
+    assert "the script sets no dump option" in CliRunner().invoke(check, [str(path)]).output
+
+
 @pytest.mark.parametrize(
     ("debug", "wrong"), [("config.", True), ("config.debug.", False), ("other.", False)]
 )

@@ -50,6 +50,57 @@ def test_a_configuration_that_nothing_takes_is_warned_of(text, taker):
     assert finding.fix.endswith("config=config)")
 
 
+FRESH = """
+def main():
+    run = tf.estimator.RunConfig(session_config=tf.ConfigProto())
+    tf.estimator.Estimator(model_fn, config=run)
+if __name__ == "__main__":
+    main()
+"""
+WRAPPED = """
+def train(config=None):
+    with tf.Session(config=config) as session:
+        session.run(step)
+train()
+"""
+
+
+def indented(text):
+    return "\ndef train(flags):" + text.replace("\n", "\n    ") + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (SESSION + FRESH, ": RunConfig() in line 13 gets another session_config"),
+        (
+            SESSION + "run = NPURunConfig(session_config=tf.ConfigProto())",
+            ": NPURunConfig() in line 11 gets another session_config",
+        ),
+        (SESSION + WRAPPED, ": Session() in line 13 gets another config"),
+        (
+            SESSION + "config = tf.ConfigProto()\ntf.Session(config=config)",
+            ": line 11 binds the name to another object",
+        ),
+        (
+            GRAPH + "config = CompilerConfig()\ntorchair.get_npu_backend(compiler_config=config)",
+            ": line 7 binds the name to another object",
+        ),
+        (
+            "first = tf.ConfigProto()"
+            + SESSION.replace("tf.ConfigProto()", "copy.deepcopy(first)")
+            + "tf.Session(config=first)",
+            ": Session() in line 11 gets another config",
+        ),
+        (indented(SESSION) + "    return tf.ConfigProto()", ""),
+        (indented(GRAPH) + "    return get_npu_backend()", ": get_npu_backend() in line 9 has no"),
+    ],
+)
+def test_where_another_object_is_given_the_one_with_the_options_is_told(text, told):
+    (finding,) = unused(text)
+    assert "config holds dump options and is given to nothing" + told in finding.message
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -59,6 +110,34 @@ def test_a_configuration_that_nothing_takes_is_warned_of(text, taker):
         SESSION + "def made():\n    return config\ntf.Session()",
         SESSION + "run(NPURunConfig(session_config=config))\ntf.Session()",
         SESSION + "taken = config\ntf.Session(config=taken)",
+        SESSION + "tf.Session(config=tf.ConfigProto(graph_options=config.graph_options))",
+        SESSION + "tf.Session(config=tf.ConfigProto.FromString(config.SerializeToString()))",
+        SESSION + "tf.Session(config=changed(rewrite))",
+        # Imported, as far as the text says.
+        SESSION + "def evaluate():\n    tf.Session(config=tf.ConfigProto())",
+        SESSION + "def train(config=config):\n    tf.Session(config=config)\ntrain()",
+        SESSION + "def train():\n    tf.Session(config=config)\ntrain()",
+        SESSION + "tf.Session(**globals())",
+        SESSION + "if first:\n    config = tf.ConfigProto()\ntf.Session(config=config)",
+        SESSION + "config = changed(config)\ntf.Session(config=config)",
+        "for _ in range(2):" + indented(SESSION)[19:] + "    tf.Session(config=config)",
+        "while True:\n    use(config)" + indented(SESSION)[19:] + "    config = tf.ConfigProto()",
+        "try:" + indented(SESSION)[19:] + "    config = None\nexcept E:\n    pass\nuse(config)",
+        "global_steps = []" + indented(SESSION) + "    global_steps.append(config)",
+        "config = None"
+        + indented("\nglobal config" + SESSION)
+        + "train()\ntf.Session(config=config)",
+        "class Solver:" + indented(SESSION)[19:] + "    def run(self):\n        tf.Session()",
+        # The one that is given dumps.
+        SESSION
+        + "config = tf.ConfigProto()\n"
+        + SESSION[SESSION.index("rewrite =") :]
+        + "tf.Session(config=config)",
+        # Of a copy that may share what holds the options.
+        "first = CompilerConfig()"
+        + GRAPH.replace("CompilerConfig()", "copy.copy(first)")
+        + "torchair.get_npu_backend(compiler_config=first)",
+        SESSION.replace(".b = True", ".b = False") + "tf.Session()",
         SESSION.replace("custom_op.parameter_map", "other.parameter_map") + "tf.Session()",
         # Another module may take it.
         SESSION,
