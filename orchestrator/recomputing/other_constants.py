@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import (
     Any,
     Callable,
+    FrozenSet,
     Iterable,
     Iterator,
     List,
@@ -25,6 +26,7 @@ import numpy as np
 from ..operators import CannotCompute, Node, Value
 from ..operators.inputs_otherwise import changed_inputs
 from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
+from .found_indices import MOST_LISTED
 from .piece import EXACT, Key, Piece, Siblings
 
 Array = Any
@@ -82,6 +84,8 @@ class DumpedOtherwise(NamedTuple):
         Those of them whose numbers are most not the model's, nor these in another order.
     all_equal
         Whether all that the dump holds are the model's.
+    confirmed
+        The constants that the dump holds as the model does, by node and input.
     other_shape
         A sentence where its weights have another number of elements than the model's; else empty.
     """
@@ -90,6 +94,7 @@ class DumpedOtherwise(NamedTuple):
     others: List[Variant]
     all_equal: bool
     other_shape: str
+    confirmed: FrozenSet[Tuple[int, int]]
 
 
 def dumped_otherwise(
@@ -117,53 +122,29 @@ def dumped_otherwise(
         (number, node, place, value.array, inputs)
         for number, node, inputs, held_places in piece.held(base)
         for place, value in enumerate(inputs)
-        if held_places[place] and value is not None and value.is_float
+        if held_places[place] and value is not None and value.array.dtype.kind in "fiu"
     ]
-    left = []
+    left, confirmed = [], []
     for at, array in dumped:
-        if array.dtype.kind != "f":
-            continue
-        same = next(
-            (entry for entry in held if _is_model(array, entry[3], unit)),
-            None,
-        )
-        if same is None:
-            left.append((at, array))
-        else:
+        same = next((entry for entry in held if _is_model(array, entry[3], unit)), None)
+        if same is not None:
             held.remove(same)
+            confirmed.append((same[0], same[2]))
+        elif array.dtype.kind in "fiu":
+            left.append((at, array))
     found: List[Tuple[int, Node, Variant]] = []
     others = []
     for number, node, place, own, inputs in held:
         for at, array in left:
-            for given in _in_shape(array, own.shape):
-                with np.errstate(invalid="ignore"):
-                    apart = np.abs(given - own) > 4.0 * unit * np.abs(own)
-                # Infinity is a number like others: that of a mask.
-                differ = int(np.count_nonzero(np.where(np.isinf(own), given != own, apart)))
-                words = OF_DUMP + " (input %d; %s of %s values are not the model's%s)"
-                sibling = _sibling_with(given, siblings(node, place), unit)
-                order = _in_parts(given, own, unit) or _in_order(given, node, place, inputs, unit)
-                if own.size <= _SHOWN:
-                    shown = ": %s for %s" % (text_of(given.ravel()), text_of(own.ravel()))
-                    words %= at, format(differ, ","), format(own.size, ","), shown
-                elif sibling:
-                    words = OF_DUMP + " (input %d): those of its sibling %s, not the model's"
-                    words %= at, sibling
-                elif order:
-                    words = OF_DUMP + " (input %d): the model's %s" % (at, order)
-                else:
-                    words %= at, format(differ, ","), format(own.size, ","), ""
-                variant = _with_constant(node, place, given, words)
+            for given in _in_shape(array, own):
+                variant, is_other = _held_instead(
+                    node, place, at, given, inputs, unit, siblings(node, place)
+                )
                 found.append((number, node, variant))
-                if own.size >= _FEWEST_WEIGHTS and differ > own.size // 2:
-                    ordered = np.sort(given, axis=None), np.sort(own, axis=None)
-                    # The same numbers in other places are the model's, exchanged; so are those of
-                    # another node.
-                    if not _is_model(*ordered, unit) and not sibling:
-                        others.append(variant)
+                others += [variant] if is_other else []
     found += _together([entry[:4] for entry in held], left, siblings, unit)
     weights = [
-        [array for array in some if array.size >= _FEWEST_WEIGHTS]
+        [array for array in some if array.size >= _FEWEST_WEIGHTS and array.dtype.kind == "f"]
         for some in ([entry[3] for entry in held], [array for _, array in left])
     ]
     shapes = ""
@@ -171,7 +152,51 @@ def dumped_otherwise(
     if all(len(some) == 1 for some in weights) and len({some[0].size for some in weights}) > 1:
         own, given = (list(some[0].shape) for some in weights)
         shapes = "its weights have the shape %s, the model's %s" % (given, own)
-    return DumpedOtherwise(found, others, bool(dumped) and not left, shapes)
+    all_equal = bool(dumped) and not left
+    return DumpedOtherwise(found, others, all_equal, shapes, frozenset(confirmed))
+
+
+def _held_instead(
+    node: Node,
+    place: int,
+    at: int,
+    given: Array,
+    inputs: Sequence[Optional[Value]],
+    unit: float,
+    siblings: Iterable[Tuple[str, Array]],
+) -> Tuple[Variant, bool]:
+    """Return a node with a constant as the dump holds it as input ``at``, and whether its numbers
+    are another model's.
+    """
+    own = inputs[place].array  # type: ignore[union-attr]
+    if own.dtype.kind != "f" and own.size <= MOST_LISTED:
+        words = OF_DUMP + " (input %d): %s" % (at, text_of(given))
+        return _with_constant(node, place, given, words)._replace(model=text_of(own)), False
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(given - own) > (4.0 * unit * np.abs(own) if own.dtype.kind == "f" else 0)
+    # Infinity is a number like others: that of a mask.
+    differ = int(np.count_nonzero(np.where(np.isinf(own), given != own, apart)))
+    words = OF_DUMP + " (input %d; %s of %s values are not the model's%s)"
+    sibling = _sibling_with(given, siblings, unit)
+    order = _in_parts(given, own, unit) or _in_order(given, node, place, inputs, unit)
+    if own.size <= _SHOWN:
+        shown = ": %s for %s" % (text_of(given.ravel()), text_of(own.ravel()))
+        words %= at, format(differ, ","), format(own.size, ","), shown
+    elif sibling:
+        words = OF_DUMP + " (input %d): those of its sibling %s, not the model's" % (at, sibling)
+    elif order:
+        words = OF_DUMP + " (input %d): the model's %s" % (at, order)
+    else:
+        words %= at, format(differ, ","), format(own.size, ","), ""
+    # The same numbers in other places are the model's, exchanged; so are those of another node.
+    is_other = (
+        own.dtype.kind == "f"
+        and own.size >= _FEWEST_WEIGHTS
+        and differ > own.size // 2
+        and not _is_model(np.sort(given, axis=None), np.sort(own, axis=None), unit)
+        and not sibling
+    )
+    return _with_constant(node, place, given, words), is_other
 
 
 def _together(
@@ -190,13 +215,13 @@ def _together(
                 (at, given)
                 for at, other in left
                 if at > after
-                for given in _in_shape(other, array.shape)[:1]
+                for given in _in_shape(other, array)[:1]
             ]
             taken += [(place, *fitting[0])] if fitting else []
         if len(taken) < 2:
             continue
         node = own[0][0]
-        names = [re.sub("^the ", "", input_name(node, place)) for place, _, _ in taken]
+        names = [re.sub("^(the|its) ", "", input_name(node, place)) for place, _, _ in taken]
 
         def given_all(
             given: List[Optional[Value]], taken: List[Tuple[int, int, Array]] = taken
@@ -210,10 +235,23 @@ def _together(
         words += (
             ": those of its sibling %s, not the model's" % sibling
             if sibling
-            else (", which are not the model's")
+            else ", which are not the model's" + _each_for(own, taken)
         )
         name = "the " + " and ".join(names)
         yield number, node, Variant(name, words, AS_IT_IS, node, given_all)
+
+
+def _each_for(
+    own: Sequence[Tuple[Node, int, Array]], taken: Sequence[Tuple[int, int, Array]]
+) -> str:
+    """Return whole numbers of a dump beside the model's, as an insertion; none where they are many
+    or fractions.
+    """
+    of_model = {place: array for _, place, array in own}
+    if any(one.dtype.kind == "f" or one.size > MOST_LISTED for _, _, one in taken):
+        return ""
+    pairs = ((text_of(given), text_of(of_model[place])) for place, _, given in taken)
+    return ": " + ", ".join("%s for %s" % pair for pair in pairs)
 
 
 def _in_parts(given: Array, own: Array, unit: float) -> str:
@@ -263,20 +301,26 @@ def _sibling_with(given: Array, siblings: Iterable[Tuple[str, Array]], unit: flo
 
 
 def _is_model(array: Array, own: Array, unit: float) -> bool:
+    if own.dtype.kind != "f":
+        return any(np.array_equal(given, own) for given in _in_shape(array, own))
     size = np.abs(own)
     largest = float(np.max(size, where=np.isfinite(size), initial=0.0))
     return any(
         np.allclose(given, own, rtol=4.0 * unit, atol=largest * unit)
-        for given in _in_shape(array, own.shape)
+        for given in _in_shape(array, own)
     )
 
 
-def _in_shape(array: Array, shape: Tuple[int, ...]) -> List[Array]:
-    """Return an array in a shape: as it is, and matrices also as they are stored transposed."""
-    long, wanted = ([size for size in one if size > 1] for one in (array.shape, shape))
-    ways = [array.reshape(shape)] if long == wanted else []
+def _in_shape(array: Array, own: Array) -> List[Array]:
+    """Return an array in the shape of another one of its kind: as it is, and matrices also as they
+    are stored transposed.
+    """
+    if (array.dtype.kind == "f") != (own.dtype.kind == "f"):
+        return []
+    long, wanted = ([size for size in one if size > 1] for one in (array.shape, own.shape))
+    ways = [array.reshape(own.shape)] if long == wanted else []
     if len(wanted) == 2 and long == wanted[::-1]:
-        ways.append(array.reshape(long).T.reshape(shape))
+        ways.append(array.reshape(long).T.reshape(own.shape))
     return ways
 
 
@@ -311,6 +355,7 @@ def solved(
     value: Key,
     actual: Array,
     has_time: Callable[[int], bool],
+    known_of_dump: FrozenSet[Tuple[int, int]],
 ) -> Iterator[Solved]:
     """Yield the nodes of a piece with other constants, so that the output comes out: where it is a
     sum of these, times what comes in, and has more elements than there are constants.
@@ -323,6 +368,8 @@ def solved(
         The output, and the device's.
     has_time
         Tells whether the piece may be computed so many times.
+    known_of_dump
+        Constants that are the model's, by node and input.
     """
     level, known = _before_limits(piece, value, actual, base)
     wanted = np.asarray(actual, np.float64).reshape(base[level].array.shape)
@@ -331,7 +378,7 @@ def solved(
     for number, node, inputs, held in piece.held(base):
         for place in (at for at, one in enumerate(inputs) if held[at] and one is not None):
             own = inputs[place].array  # type: ignore[union-attr]
-            if own.dtype.kind != "f" or not own.size:
+            if own.dtype.kind != "f" or not own.size or (number, place) in known_of_dump:
                 continue
 
             def made(array: Array, at: int = place, of: int = number, by: Node = node) -> Array:

@@ -770,25 +770,49 @@ def _by_numbers(written: Written) -> Iterator[Instead]:
             if output.actual.dtype.kind != "f":
                 a, b = np.round(a, 6), np.rint(b)
             changes = [np.abs(side - none) for side, none in ((a, 1.0), (b, 0.0)) if side.size > 1]
-            few = all(np.median(side) <= _FEW * np.max(side) for side in changes) and changes
-            found = None if few or not np.any(a) else _with_numbers(written, a, b)
+            if changes and all(np.median(side) <= _FEW * np.max(side) for side in changes):
+                # Only few indices are wrong: the others are as the model says.
+                a, b = (
+                    side if side.size == 1 else np.where(
+                        np.abs(side - none) <= _FEW * np.max(np.abs(side - none)), none, side
+                    )
+                    for side, none in ((a, 1.0), (b, 0.0))
+                )  # fmt: skip
+            found = None if not np.any(a) else _with_numbers(written, a, b)
             if found is None:
                 continue
             a, b, value = found
-            words = " and ".join(
-                text % _span(numbers)
-                for text, numbers, none in (("times %s", a, 1.0), ("plus %s", b, 0.0))
-                if np.any(numbers != none)
-            )
-            each = "" if axis is None else ", one for each index of axis %d" % axis
             yield Instead(
                 kind,
-                "its output is what is computed %s%s (%s)" % (words, each, _counts(written, value)),
+                "%s (%s)" % (_in_words(a, b, axis), _counts(written, value)),
                 _NEXT_NUMBERS[kind],
                 axis is not None,
-                int(np.count_nonzero(agreeing(output, value))) if axis is None else 0,
+                int(np.count_nonzero(agreeing(output, value))),
             )
             return
+
+
+def _in_words(a: Array, b: Array, axis: Optional[int]) -> str:
+    """Return in words by which factors and offsets an output comes of what is computed."""
+    changed = (a != 1.0) | (b != 0.0)
+    here = np.flatnonzero(changed)
+    few = axis is not None and here.size < changed.size
+    a, b = (np.broadcast_to(side, changed.shape)[changed] for side in (a, b))
+    words = " and ".join(
+        text % _span(numbers)
+        for text, numbers, none in (("times %s", a, 1.0), ("plus %s", b, 0.0))
+        if np.any(numbers != none)
+    )
+    if not few:
+        each = "" if axis is None else ", one for each index of axis %d" % axis
+        return "its output is what is computed %s%s" % (words, each)
+    if here.size == 1:
+        which = "index %d of axis %d of its output is" % (here[0], axis)
+    else:
+        which = "%d of %d indices of axis %d of its output (the first is %d) are" % (
+            here.size, changed.size, axis, here[0],
+        )  # fmt: skip
+    return "%s what is computed %s, all others are right" % (which, words)
 
 
 def _with_numbers(written: Written, a: Array, b: Array) -> Optional[Tuple[Array, Array, Value]]:
@@ -796,7 +820,8 @@ def _with_numbers(written: Written, a: Array, b: Array) -> Optional[Tuple[Array,
     is computed; None where they do not explain it.
     """
     y, error = written.output.computed.array, written.output.computed.error
-    for digits in _DIGITS if a.size == b.size == 1 else _DIGITS[-1:]:
+    counts = [int(np.count_nonzero(side != none)) for side, none in ((a, 1.0), (b, 0.0))]
+    for digits in _DIGITS if max(counts) == 1 else _DIGITS[-1:]:
         short_a, short_b = (
             np.array([float("%.*g" % (digits, one)) for one in side.ravel()]).reshape(side.shape)
             for side in (a, b)
@@ -806,10 +831,10 @@ def _with_numbers(written: Written, a: Array, b: Array) -> Optional[Tuple[Array,
             made if y.dtype.kind == "f" else made.astype(y.dtype),
             None if error is None else np.abs(short_a) * error,
         )
+        # Which of the indices are wrong is to be told, too.
         bits = sum(
-            min(MOST_BITS, BITS_OF_A_DIGIT * (1 + digits)) * side.size
-            for side, none in ((short_a, 1.0), (short_b, 0.0))
-            if np.any(side != none)
+            (min(MOST_BITS, BITS_OF_A_DIGIT * (1 + digits)) + math.log2(side.size)) * count
+            for side, count in ((short_a, counts[0]), (short_b, counts[1]))
         )
         if _explains(written, value, bits, _error_of_fit(written.output, made, (a + b).shape)):
             return short_a, short_b, value

@@ -4,7 +4,18 @@ otherwise, constants of another, a number.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -13,6 +24,7 @@ from ..operators import Arithmetic, Node, Value
 from ..operators.variants import AS_IT_IS
 from ..tensors.type_precision import rounding_of
 from .formulas_by_type import TIGHT
+from .found_indices import found_indices
 from .number_fitting import NumberFitting
 from .other_constants import OF_DUMP, dumped_otherwise, solved
 from .output_error import OwnError, own_error
@@ -153,7 +165,7 @@ def search_variants(
     if not other_weights:
         _try_model(trials, base, siblings)
         if not trials.accepted and not held_otherwise and not piece.counts:
-            _solve(trials, base)
+            _solve(trials, base, held.confirmed)
     trials.accepted = [*held_otherwise, *trials.accepted]
     if piece.counts and trials.accepted:
         # What makes the same list is told besides, whatever chance is left of it.
@@ -209,8 +221,12 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
         trials.try_all(piece.tails(base))
 
 
-def _solve(trials: VariantTrials, base: Mapping[Key, Value]) -> None:
-    """Try constants that are solved from the output, each of which it has to tell."""
+def _solve(
+    trials: VariantTrials, base: Mapping[Key, Value], known_of_dump: FrozenSet[Tuple[int, int]]
+) -> None:
+    """Try constants that are solved from the output, each of which it has to tell; not those that
+    the dump holds as the model does, by node and input.
+    """
     output = trials.output
 
     def has_time(times: int) -> bool:
@@ -218,9 +234,12 @@ def _solve(trials: VariantTrials, base: Mapping[Key, Value]) -> None:
         return trials.has_time("constants that may be any")
 
     for number, node, variant, count in solved(
-        trials.piece, base, trials.before, output.value, output.actual, has_time
+        trials.piece, base, trials.before, output.value, output.actual, has_time, known_of_dump
     ):
         trials.try_variant(number, node, variant, _SOLVED_BITS * count, True)
+    for found in found_indices(trials.piece, base, output, known_of_dump):
+        if has_time(1):
+            trials.try_variant(found.number, found.node, found.variant, found.bits, True)
 
 
 def is_another_curve(piece: Piece, values: Mapping[Key, Value], output: Output) -> bool:

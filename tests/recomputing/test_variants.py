@@ -1694,3 +1694,82 @@ def test_a_loss_of_one_number_without_axes_is_looked_at():
     output = Output((0, 0), np.array(3.0, np.float16), Value(np.array(1.0, np.float32)), "float16")
     said, tried, too_few = written_instead(Written(output, lambda: (), excess))
     assert said is None and "factors and offsets" in [*tried, *too_few]
+
+
+@pytest.mark.parametrize(
+    "kind", ["starts and ends", "indices", "indices that are the model's", "indices of no dump"]
+)
+def test_whole_numbers_that_the_device_read_are_told(net, kind):
+    """Of its own dump, or, where a Gather's are not dumped, by its table."""
+    random, shape = np.random.RandomState(3), (2, 12, 8)
+    x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
+    if kind == "starts and ends":
+        held = {"starts": [0, 0], "ends": [6, 4], "axes": [1, 2]}
+        read = {"starts": [5, 3], "ends": [11, 7], "axes": [1, 2]}
+        op = node("Slice", ["t", *held], ["u"], name="op")
+        made, out = -x[:, 5:11, 3:7], (2, 6, 4)
+    else:
+        held, read = {"indices": [3, 1, 5, 0]}, {"indices": [3, 1, 4, 0]}
+        op = node("Gather", ["t", "indices"], ["u"], name="op", axis=1)
+        made, out = -x[:, read["indices"]], (2, 4, 8)
+    nodes = [node("Neg", ["x"], ["t"], name="first"), op,
+             node("Abs", ["u"], ["y"], name="last")]  # fmt: skip
+    numbers = [build.weight(name, np.array(array, np.int64)) for name, array in held.items()]
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", out)], numbers)
+    device = net.prepare(model, {"x": x}, (), ("op", lambda array: made.astype(array.dtype)))
+    if "no dump" not in kind:
+        changed = DeviceModel(device.name)
+        given = held if "the model's" in kind else read
+        for one in device.ops:
+            if one.name == "op":
+                for name, values in given.items():
+                    constant = DeviceTensor(np.array(values, np.int64))
+                    changed.add(DeviceOp(name, "Const", outputs=(constant,)))
+                inputs = (*one.inputs[:1], *((name, 0) for name in given))
+                one = dataclasses.replace(one, inputs=inputs)
+            changed.add(one)
+        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+        shutil.rmtree(net.path("dump"))
+        write_files(net.path("dump"), changed.dumps())
+    said = only_suspect(net.compare()[1]["summary"])["explanations"][0]["sentence"]
+    assert {
+        "starts and ends": "Slice with the starts and ends of its own dump (inputs 1 and 2), "
+        "which are not the model's: [5, 3] for [0, 0], [11, 7] for [6, 4];",
+        "indices": "Gather with its indices of its own dump (input 1): [3, 1, 4, 0]; the model "
+        "says [3, 1, 5, 0] (64 of 64",
+        "indices that are the model's": "1 of 4 indices of axis 1 hold other values throughout",
+        "indices of no dump": "Gather with its indices [3, 1, 4, 0]; the model says [3, 1, 5, 0]",
+    }[kind] in said
+
+
+@pytest.mark.parametrize("dumped", [True, False])
+def test_a_channel_by_a_factor_is_no_other_constant(net, dumped):
+    """Another bias comes to about the same; the scale that is read is the model's."""
+    random, shape = np.random.RandomState(5), (2, 8, 6, 6)
+    x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
+    held = {"g": 1 + 0.2 * random.standard_normal(8), "b": random.standard_normal(8)}
+    held = {name: array.astype(np.float16).astype(np.float32) for name, array in held.items()}
+    nodes = [node("Neg", ["x"], ["t"], name="first"),
+             node("InstanceNormalization", ["t", "g", "b"], ["u"], name="op"),
+             node("Abs", ["u"], ["y"], name="last")]  # fmt: skip
+    weights = [build.weight(name, array) for name, array in held.items()]
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", shape)], weights)
+    factors = np.where(np.arange(8) == 3, 0.98, 1.0)[:, None, None]
+    fault = ("op", lambda array: (array.astype(np.float64) * factors).astype(array.dtype))
+    device = net.prepare(model, {"x": x}, (), fault)
+    if dumped:
+        changed = DeviceModel(device.name)
+        for one in device.ops:
+            if one.name == "op":
+                for name, values in held.items():
+                    changed.add(DeviceOp(name, "Const", outputs=(DeviceTensor(values),)))
+                one = dataclasses.replace(one, inputs=(*one.inputs[:1], ("g", 0), ("b", 0)))
+            changed.add(one)
+        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+        shutil.rmtree(net.path("dump"))
+        write_files(net.path("dump"), changed.dumps())
+    said = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert (
+        "index 3 of axis 1 of its output is what is computed times 0.98, all others are right"
+        in (said[0]["sentence"])
+    )
