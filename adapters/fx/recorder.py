@@ -226,6 +226,6 @@ def fx_files(out: str) -> List[str]:
 
 
 def clear(out: str) -> None:
-    """Remove them."""
+    """Remove the golden files that an FX dump wrote below ``out``."""
     for path in fx_files(out):
         remove_quietly(path)

@@ -68,7 +68,7 @@ def require_seen(probes: Tuple[FileProbe, ...], worker: str) -> None:
 
 
 def probed(probes: Sequence[FileProbe], numbers: Iterable[int]) -> str:
-    """Return what the files of these probes belong to, as text."""
+    """Return which inputs of the run (TARGET, GOLDEN …) a worker's probes are of, as text."""
     return ", ".join(list(dict.fromkeys(probes[number].what for number in numbers))[:_SHOWN])
 
 

@@ -68,8 +68,8 @@ _NOTHING = Line(0, math.nan, ())
 
 
 def line_of(metric: str, values: Sequence[float], before: Line = _NOTHING) -> Line:
-    """Return the line of a metric's values, one at least and none NaN, and those of an earlier
-    line.
+    """Return the line of table ``step_op`` for a metric's values of several devices, one at least
+    and none NaN, and those of an earlier line.
     """
     parts = exact_parts(values if not before.devices else [*values, *before.parts])
     known = values if not before.devices else [*values, before.worst]

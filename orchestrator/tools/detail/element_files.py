@@ -119,7 +119,9 @@ def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[List[str], Arra
 def write_chosen(
     elements: Elements, path: str, positions: Array, x: Optional[Array], y: Optional[Array]
 ) -> Written:
-    """Write the elements at some positions of the golden's order."""
+    """Write the CSV of those elements of an operator that stand at some positions of the golden's
+    order.
+    """
     with atomic_writer(path) as stream:
         stream.write(elements.heading())
         if x is not None and y is not None and positions.size:

@@ -147,7 +147,7 @@ Tick = Callable[[int], None]
 
 
 def place(path: str, tick: Tick = lambda count: None) -> Dict[str, Any]:
-    """Return what is known of a path; of a file, of the folder that it is in.
+    """Return what ``doctor`` tells of a path (file system, space); of a file, of its folder.
 
     Parameters
     ----------
