@@ -4,6 +4,7 @@ each of its inputs."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..adapters.caffe.numpy_layer_types import own_parameters
 from ..netfiles.caffemodel import read_weights
 from ..netfiles.graphdef_arrays import attributes_of as graphdef_attributes
 from ..netfiles.onnx_arrays import attributes_of, tensor_array
-from ..netfiles.onnx_types import type_name
+from ..netfiles.onnx_types import BY_NAME, type_name
 from ..operators import CAFFE, ONNX, TENSORFLOW, Node
 from .recomputed_output import NotComputable
 from .submodel.caffe_original import CaffeOriginal
@@ -95,7 +96,20 @@ class OnnxNodes(Nodes):
             zero = model.graph.initializers.get(onnx_node.inputs[2])
             if zero is not None and type_name(zero.dtype).startswith("float8"):
                 attributes.setdefault("output_dtype", zero.dtype)
-        return Call(node, [self._argument(name) for name in onnx_node.inputs])
+        arguments = [self._argument(name) for name in onnx_node.inputs]
+        if kind == "CastLike":
+            return self._as_cast(node, number, arguments[0])
+        return Call(node, arguments)
+
+    def _as_cast(self, node: Node, number: int, argument: Argument) -> Call:
+        """Return a CastLike as the Cast that it is: of its second input the type alone counts, and
+        arrays here do not tell it (float16 is held as float32).
+        """
+        (name,) = self._original.dtypes[number]
+        if name not in BY_NAME:
+            raise NotComputable("the model does not tell the element type of its second input")
+        attributes = {**node.attributes, "to": BY_NAME[name].code}
+        return Call(replace(node, type="Cast", attributes=attributes), [argument])
 
     def _argument(self, name: str) -> Argument:
         if not name:

@@ -639,6 +639,27 @@ def test_a_cast_to_bfloat16_that_the_device_holds_as_float16(net, made, culprits
     assert [suspect["op"] for suspect in result["summary"]["suspects"]] == culprits, text
 
 
+@pytest.mark.parametrize("wrong, culprits", [(False, []), (True, ["like"])])
+def test_a_castlike_is_computed_as_the_cast_to_the_type_of_its_second_input(net, wrong, culprits):
+    nodes = [
+        node("Mul", ["x", "k"], ["m"], name="mul"),
+        node("Relu", ["n"], ["whole"], name="relu"),
+        node("CastLike", ["m", "whole"], ["y"], name="like"),
+    ]
+    weights = [
+        build.weight("k", np.array(10, np.float32)),
+        build.weight("n", np.array([1, 2], np.int32)),
+    ]
+    values = build.value("x", (32, 32)), helper.make_tensor_value_info("y", 6, [32, 32])
+    proto = build.model(nodes, [values[0]], [values[1]], weights)
+    fault = ("like", lambda array: np.where(array < -3, array - 1, array)) if wrong else None
+    net.prepare(proto, {"x": NARROW}, fault=fault)
+    _, result, text = net.compare("--recompute", "all")
+    assert [suspect["op"] for suspect in result["summary"]["suspects"]] == culprits, text
+    computed = result["summary"]["recomputed"]
+    assert "like" not in [one["op"] for one in computed["not_computed"]]
+
+
 def test_rows_excused_by_rounding_fail_again_behind_a_wrong_dump(net):
     cancelling(net)
     assert verdicts(net.compare("--recompute", "none")[1])["cancel:output:0"] == "fail"
