@@ -90,7 +90,7 @@ CREATE TABLE row (
     position INTEGER NOT NULL,           -- the op's place in its group
     sum TEXT NOT NULL
 );
-CREATE INDEX row_verdict ON row (verdict);
+CREATE INDEX row_verdict ON row (verdict, warning);
 CREATE INDEX row_target_file ON row (target_file);
 
 -- The files that were looked at.

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..base.fast_dataclasses import cached_by_object, dataclass
 from ..base.naming import printable
 from ..judging.metric_text import metric_number, number_text
-from ..metrics.row import METRICS, SHARED, Row, shared_columns
+from ..metrics.row import KEPT_FORMS, METRICS, SHARED, Row, shared_columns
 from ..store.row_schema import ROW_COLUMNS
 
 NOTHING = "NaN"
@@ -108,7 +108,7 @@ def table_line(row: Row, columns: Columns) -> str:
     )
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT_FORMS)
 def _line_form(
     shared: Tuple[Any, ...], lacks_file: bool, columns: Columns
 ) -> Tuple[str, Sequence[str]]:
@@ -148,7 +148,7 @@ def _chosen(columns: Columns) -> Tuple[List[str], List[str]]:
     return before, behind
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT_FORMS)
 def _shared_cells(shared: Tuple[Any, ...], lacks_file: bool) -> Dict[str, str]:
     """Return the cells of rows that share these columns, by the names of columns; addresses are a
     row's own.
@@ -178,7 +178,7 @@ def _metrics_text(metrics: Mapping[str, Any], names: Sequence[str]) -> str:
     return csv_line(["", *cells])[1:-1]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT_FORMS)
 def text_cell(text: str) -> str:
     """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, ``'``
     before ``=``, ``+``, ``-``, ``@``.

@@ -276,13 +276,14 @@ class CsvFile(ReportFile):
 
     def add(self, row: Row) -> None:
         """Write a row."""
-        place = (
-            [NOTHING if part is None else text_cell(part) for part in row.place.document().values()]
-            if self._several
-            else []
-        )
         line = table_line(row, self.context.columns)
-        self.stream.write(csv_line([*place, ""])[:-1] + line if place else line)
+        self.stream.write(_place_cells(row.place) + line if self._several else line)
+
+
+@lru_cache(maxsize=1)
+def _place_cells(place: Place) -> str:
+    cells = [NOTHING if part is None else text_cell(part) for part in place.document().values()]
+    return csv_line([*cells, ""])[:-1]
 
 
 def write_step_ops(query: Query, path: str) -> None:

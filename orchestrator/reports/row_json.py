@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..base.fast_dataclasses import cached_by_object
-from ..metrics.row import METRICS, SHARED, Row, place_columns, shared_columns
+from ..metrics.row import KEPT_FORMS, METRICS, SHARED, Row, place_columns, shared_columns
 from ..store.json_numbers import plain_number
 from ..store.row_schema import FIELDS, PLACE_COLUMNS, ROW_COLUMNS, quoted
 from ..store.row_sql import spread_text
@@ -58,7 +58,7 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
     )
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT_FORMS)
 def _form(shared: Tuple[Any, ...]) -> str:
     """Return the text of rows that share these columns; ``%s`` is for the place and the others."""
     text = _SHARED_TEXT % tuple(

@@ -16,7 +16,7 @@ from .row_sql import checksum, column_list, key_of_values
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 1
-LAYOUT_DIGEST = "1:5aeac881fb8f985a"
+LAYOUT_DIGEST = "1:a0b37efa87136452"
 """The version with a digest of the tables that it stands for, by scripts/row_schema, which refuses
 others of the same version.
 """

@@ -18,7 +18,7 @@ from typing import (
 )
 
 from ..dumps.place import Place
-from ..metrics.row import MEASURES, Row, columns_of
+from ..metrics.row import KEPT_FORMS, MEASURES, Row, columns_of
 
 SqlValue = Union[None, int, float, str, bytes]
 
@@ -87,7 +87,7 @@ def _to_integer(value: int) -> SqlValue:
     return value if -_INT64 <= value < _INT64 else str(value)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT_FORMS)
 def list_text(values: Tuple[Any, ...]) -> str:
     """Return names or numbers as JSON, without creating an encoder for each."""
     return "[%s]" % ", ".join(
@@ -95,7 +95,7 @@ def list_text(values: Tuple[Any, ...]) -> str:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT_FORMS)
 def _from_list(text: str) -> Tuple[Any, ...]:
     values = json.loads(text)
     if not isinstance(values, list) or not all(isinstance(value, (str, int)) for value in values):

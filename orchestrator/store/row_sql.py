@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..base.errors import FormatError
 from ..base.fast_dataclasses import cached_by_object
-from ..metrics.row import MEASURES, OWN, SHARED, Row, place_columns, shared_columns
+from ..metrics.row import KEPT_FORMS, MEASURES, OWN, SHARED, Row, place_columns, shared_columns
 from .json_numbers import NON_FINITE, finite_tree, plain_number, plain_tree
 from .row_schema import (
     COLUMNS,
@@ -107,7 +107,7 @@ def _texts(parts: Sequence[Union[None, str, int]]) -> str:
     )
 
 
-_shared_texts = lru_cache(maxsize=1024)(_texts)
+_shared_texts = lru_cache(maxsize=KEPT_FORMS)(_texts)
 
 
 def row_line(row: Row) -> Line:
@@ -137,7 +137,7 @@ def row_line(row: Row) -> Line:
     return tuple(line)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT_FORMS)
 def _shared_line(shared: Tuple[Any, ...]) -> Tuple[List[SqlValue], str, str]:
     """Return the line of rows that share these columns, None in all others; its text in a
     checksum, ``%s`` for the key, the place, the metrics and each column of a row's own; and their
@@ -248,7 +248,6 @@ class RowReader:
         self._fields = [
             (names.index(name), name, decode) for name, decode in decoders.items() if name in names
         ]
-        self._metrics = [(names.index(name), name) for name in MEASURES if name in names]
         self._others = names.index("user_metrics")
         self.selected = ", ".join('"%s"' % name for name in names) + (
             ", sum" if self.checked else ""
@@ -270,9 +269,9 @@ class RowReader:
                 value = values[place]
                 fields[name] = None if value is None else decode(value)
             metrics = {
-                name: self._metric(name, values[place])
-                for place, name in self._metrics
-                if values[place] is not None
+                name: value if type(value) is float else _from_metric(name, value)
+                for value, name in zip(values[_METRICS_AT], MEASURES)
+                if value is not None
             }
             if values[self._others] is not None:
                 metrics.update(finite_tree(json.loads(values[self._others])))
@@ -291,10 +290,6 @@ class RowReader:
         row = object.__new__(Row)
         row.__dict__.update(fields)
         return row
-
-    @staticmethod
-    def _metric(name: str, value: Any) -> Any:
-        return value if type(value) is float else _from_metric(name, value)
 
 
 def damaged_row(path: str, why: str) -> FormatError:

@@ -41,6 +41,7 @@ from ...metrics.row import (
     DEQUANTISED,
     EXPECTED_ABSENT,
     FAIL,
+    KEPT_FORMS,
     MISSING_CAUSES,
     NOT_COMPARED,
     NOTHING_FINITE,
@@ -576,7 +577,7 @@ class _SharedDigest(NamedTuple):
     longest: int
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=KEPT_FORMS)
 def _shared_digest(
     shared: Tuple[Any, ...],
     nan: Optional[Tuple[int, int]],
