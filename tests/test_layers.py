@@ -167,13 +167,19 @@ ASKS = re.compile(
     r"os\.path\.(isdir|isfile|exists|lexists|getsize|getmtime|samefile)\b"
     r"|os\.(listdir|scandir|walk|l?stat)\b|glob\.glob\b"
 )
-OF_TARGET = ("dumps", "metrics", "judging", "run", "tools.detail", "tools.inspect")
+OF_TARGET = (
+    *("base.manifest", "dumps", "model", "metrics", "judging", "run"),
+    *("tools.detail", "tools.inspect"),
+)
 MAY_ASK = {
+    "base.manifest": "a golden folder's manifest",
     "dumps.folder_listing": "TARGET and GOLDEN, for all others",
     "dumps.dump_index": "whether they are files",
     "dumps.place": "a table whose rows are taken as files",
     "dumps.statistics_csv": "a table whose rows are taken as files",
     "metrics.compiled.choice": "the kernel",
+    "model.graphs_of_run": "graphs that TorchAir writes into the dump folder",
+    "model.read_model": "the model's file",
     "metrics.user_metrics": "the user's code",
     "run.arriving_files": "links that arrive",
     "run.compare_final_outputs": "the model",
