@@ -68,6 +68,7 @@ _SOLVER_FIELDS = frozenset(
 _TENSOR_FIELDS = frozenset(
     [(1, VARINT), (2, VARINT), (14, VARINT), *((number, BYTES) for number in (*range(3, 14), 16))]
 )
+_TENSOR_DATA = frozenset((number, BYTES) for number in (4, 5, 6, 7, 9, 10, 11, 13))
 _ACL_KEYS = frozenset(
     [
         "dump_path",
@@ -177,7 +178,13 @@ def _protobuf(descriptor: int, size: int, path: str) -> str:
         (1, BYTES) in counts and (2, BYTES) in counts and not broken and _is_text(window, first)
     ):
         return kinds.CAFFEMODEL
-    if not broken and {(1, VARINT), (2, VARINT)} <= set(counts) <= _TENSOR_FIELDS:
+    # A number alone has no dims, but data.
+    if (
+        not broken
+        and (2, VARINT) in counts
+        and set(counts) <= _TENSOR_FIELDS
+        and ((1, VARINT) in counts or _TENSOR_DATA & set(counts))
+    ):
         return kinds.TENSOR_PROTO
     if (1, VARINT) in counts and ((7, BYTES) in counts or (8, BYTES) in counts):
         return kinds.ONNX

@@ -94,6 +94,12 @@ FILES = {
 }
 
 
+def test_a_number_alone_as_onnx_stores_it_is_known(tmp_path):
+    path = tmp_path / "input_1.pb"
+    path.write_bytes(b"\x10\x01\x42\x01x\x4a\x04" + bytes(4))
+    assert kind_of_file(str(path)).name == kinds.TENSOR_PROTO
+
+
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_each_kind_is_known_whatever_its_name(tmp_path, name):
     path = tmp_path / "file.dat"
