@@ -5,13 +5,12 @@ slope and epsilon is tried, and constants that are in no dump are fitted to gold
 from __future__ import annotations
 
 from itertools import combinations, permutations
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..base.naming import RESHAPING_TYPES
 from ..operators import ASCEND, ONNX, Arithmetic, Node, Value, compute, find
-from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of
 from .recomputed_output import MOVE, PRODUCT, SUM, VECTOR
 from .repeated_decisions import broadcast_size
@@ -147,19 +146,48 @@ def is_elementwise(op_type: str, inputs: int) -> bool:
     return name in _ONE or name in _ASCEND_ONE or (name in _TWO and inputs == 2)
 
 
+class NodeFormula(NamedTuple):
+    """A formula that is one node.
+
+    Attributes
+    ----------
+    node
+        That node.
+    first
+        It reads the first of the inputs alone.
+    extra
+        What it reads besides: constants, arrays or values.
+    whole
+        From which input on these are whole numbers; None: none need be.
+    """
+
+    node: Node
+    first: bool = False
+    extra: Tuple[Any, ...] = ()
+    whole: Optional[int] = None
+
+    def read(self, inputs: Sequence[Value]) -> List[Value]:
+        """Return what the node reads of an operator's inputs."""
+        given = list(inputs[:1] if self.first else inputs)
+        for number in range(len(given) if self.whole is None else self.whole, len(given)):
+            given[number] = Value(np.asarray(given[number].array).astype(np.int64))
+        return given
+
+    def __call__(self, inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
+        """Return what the node makes."""
+        return compute(self.node, [*self.read(inputs), *self.extra], arithmetic)[0]
+
+
 def _node(
     kind: str,
     attributes: Mapping[str, Any],
     dialect: str = ONNX,
     first: bool = False,
     extra: Sequence[Any] = (),
+    whole: Optional[int] = None,
 ) -> Formula:
     node = Node(dialect, kind, dict(attributes), "", _VERSION if dialect == ONNX else 0)
-
-    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
-        return compute(node, [*(inputs[:1] if first else inputs), *extra], arithmetic)[0]
-
-    return formula
+    return NodeFormula(node, first, tuple(extra), whole)
 
 
 def learns_constants(op_type: str, inputs: int) -> bool:
@@ -167,7 +195,12 @@ def learns_constants(op_type: str, inputs: int) -> bool:
     these are wrong, so is what it computes.
     """
     name = op_type.lower()
-    return name in _NORMALISING or (name in _FITTED and inputs == 1)
+    return name in _NORMALISING or is_fitted(op_type, inputs)
+
+
+def is_fitted(op_type: str, inputs: int) -> bool:
+    """Tell whether a formula's one constant is fitted to golden data, and nothing else is known."""
+    return op_type.lower() in _FITTED and inputs == 1
 
 
 def formulas(  # noqa: C901 - a list of cases
@@ -214,7 +247,12 @@ def formulas(  # noqa: C901 - a list of cases
         yield lambda values, arithmetic: values[0]
         moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
         for order in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
-            yield _permutation(order)
+            is_all = len(moved) == x.ndim
+            yield (
+                _node("Transpose", {"perm": list(order)}, first=True)
+                if is_all
+                else (_permutation(order))
+            )
     elif name in _CAST and len(inputs) == 1:
         yield lambda values, arithmetic: values[0]
     elif (
@@ -232,14 +270,7 @@ def formulas(  # noqa: C901 - a list of cases
 
 def _taking(kind: str, x: Array) -> Iterator[Formula]:
     for axis in range(x.ndim) if kind != "GatherND" else (0,):
-        node = Node(ONNX, kind, {} if kind == "GatherND" else {"axis": axis}, "", _VERSION)
-
-        def formula(inputs: Sequence[Value], arithmetic: Arithmetic, node: Node = node) -> Value:
-            return compute(
-                node, [inputs[0], Value(np.asarray(inputs[1].array).astype(np.int64))], arithmetic
-            )[0]
-
-        yield formula
+        yield _node(kind, {} if kind == "GatherND" else {"axis": axis}, whole=1)
 
 
 def _repetitions(x: Array, shape: Tuple[int, ...]) -> Iterator[Formula]:
@@ -379,29 +410,19 @@ def _normalisations(name: str, x: Array, output: Array, unit: float) -> Iterator
         )
         shift = level - scale * middle
 
-        def formula(
-            inputs: Sequence[Value],
-            arithmetic: Arithmetic,
-            epsilon: float = epsilon,
-            scale: Array = scale,
-            shift: Array = shift,
-        ) -> Value:
-            value = _normalised(inputs[0], centred, epsilon, arithmetic)
-            rounded = np.hypot(value.array * scale, shift) * (unit / np.sqrt(3.0))
-            return Value(
-                value.array * scale + shift,
-                joined_errors(
-                    None if value.error is None else np.abs(scale) * value.error, rounded
-                ),
-            )
+        constants = [_constant(scale, unit), _constant(shift, unit)]
+        if centred:
+            yield NodeFormula(_normalisation(True, epsilon), True, tuple(constants))
+        else:
+            yield NodeFormula(_normalisation(False, epsilon), True, tuple(constants[:1]))
 
-        yield formula
+
+def _normalisation(centred: bool, epsilon: float) -> Node:
+    kind, version = ("LayerNormalization", 17) if centred else ("RMSNormalization", 23)
+    return Node(ONNX, kind, {"axis": -1, "epsilon": epsilon}, "", version)
 
 
 def _normalised(x: Value, centred: bool, epsilon: float, arithmetic: Arithmetic) -> Value:
     size = x.array.shape[-1]
-    if centred:
-        node = Node(ONNX, "LayerNormalization", {"axis": -1, "epsilon": epsilon}, "", 17)
-        return compute(node, [x, np.ones(size), np.zeros(size)], arithmetic)[0]
-    node = Node(ASCEND, "RmsNorm", {"epsilon": epsilon})
-    return compute(node, [x, np.ones(size)], arithmetic)[0]
+    constants = [np.ones(size), np.zeros(size)] if centred else [np.ones(size)]
+    return compute(_normalisation(centred, epsilon), [x, *constants], arithmetic)[0]

@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import (
     TYPE_CHECKING,
     Any,
+    Iterable,
     Iterator,
     List,
     NamedTuple,
     Optional,
     Sequence,
     Tuple,
+    TypeVar,
 )
 
 import numpy as np
@@ -24,7 +26,7 @@ from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, compute, find
 from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of
-from .formulas_by_type import Formula, formulas, is_elementwise, kind_of_type
+from .formulas_by_type import Formula, NodeFormula, formulas, is_elementwise, kind_of_type
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE
 
@@ -85,9 +87,9 @@ def recomputed_by_golden(
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
     goldens, targets = [
-        _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
+        values_of([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
     ]
-    formula, off = _confirmed_formula(
+    formula, off = confirmed_formula(
         op_type, goldens, np.asarray(output.golden), facts, output.dtype
     )
     if formula is None or output.target.dtype.kind not in "fiub":
@@ -103,13 +105,13 @@ def recomputed_by_golden(
                 return GoldenRecomputation(kind if kind == MOVE else DECISION, error, None)
             tight = own_error(
                 output.target,
-                _shaped(_with_formula_error(computed, off, output.dtype), output.target.shape),
+                shaped(with_formula_error(computed, off, output.dtype), output.target.shape),
                 output.dtype,
             )
             if loose is None or kind == MOVE or not tight.doubtful:
                 return GoldenRecomputation(kind, tight, None)
-            coarse = _shaped(
-                _with_formula_error(formula(targets, loose), off, output.dtype), output.target.shape
+            coarse = shaped(
+                with_formula_error(formula(targets, loose), off, output.dtype), output.target.shape
             )
             return GoldenRecomputation(kind, tight, own_error(output.target, coarse, output.dtype))
     except (CannotCompute, ValueError, MemoryError):
@@ -124,17 +126,15 @@ def output_by_golden(
 ) -> Optional[Array]:
     """Return what :func:`recomputed_by_golden` computes, in the output's shape; None as there."""
     goldens, targets = [
-        _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
+        values_of([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
     ]
-    formula, _ = _confirmed_formula(
-        op_type, goldens, np.asarray(output.golden), facts, output.dtype
-    )
+    formula, _ = confirmed_formula(op_type, goldens, np.asarray(output.golden), facts, output.dtype)
     try:
         with np.errstate(all="ignore"):
             return (
                 None
                 if formula is None
-                else _shaped(formula(targets, Arithmetic()), output.target.shape).array
+                else shaped(formula(targets, Arithmetic()), output.target.shape).array
             )
     except (CannotCompute, ValueError, MemoryError):
         return None
@@ -182,8 +182,8 @@ def _distances_with_replaced(
     if any(pair.sampled for pair in (*inputs, output)) or not is_elementwise(op_type, len(inputs)):
         return
     golden = np.asarray(output.golden)
-    goldens = _values([pair.golden for pair in inputs])
-    doubtful = _values(
+    goldens = values_of([pair.golden for pair in inputs])
+    doubtful = values_of(
         [pair.target if number == doubted else pair.golden for number, pair in enumerate(inputs)]
     )
     for formula in formulas(op_type, goldens, golden):
@@ -192,7 +192,7 @@ def _distances_with_replaced(
             yield distances[0], distances[1]
 
 
-def _confirmed_formula(
+def confirmed_formula(
     op_type: str,
     goldens: Sequence[Value],
     golden: Array,
@@ -202,7 +202,7 @@ def _confirmed_formula(
     """Return the formula by which the golden output follows best from golden inputs, and its
     distance from that; None where none fits.
     """
-    for formula in _by_attributes(op_type, facts):
+    for formula in by_attributes(op_type, facts):
         distance = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
         if distance is not None and distance <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
@@ -210,8 +210,29 @@ def _confirmed_formula(
     most = max(
         FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0
     )
+    return _nearest(formulas(op_type, goldens, golden, dtype), goldens, golden, most)
+
+
+def confirmed_node(
+    op_type: str, goldens: Sequence[Value], golden: Array, dtype: str
+) -> Tuple[Optional[NodeFormula], float]:
+    """Return the formula that is one node, as :func:`confirmed_formula`."""
+    nodes = (
+        formula
+        for formula in formulas(op_type, goldens, golden, dtype)
+        if isinstance(formula, NodeFormula)
+    )
+    return _nearest(nodes, goldens, golden, FITS)
+
+
+_Any = TypeVar("_Any", bound=Formula)
+
+
+def _nearest(
+    candidates: Iterable[_Any], goldens: Sequence[Value], golden: Array, most: float
+) -> Tuple[Optional[_Any], float]:
     best, chosen = np.inf, None
-    for formula in formulas(op_type, goldens, golden, dtype):
+    for formula in candidates:
         error = _compared(formula, goldens, golden)
         if error is None or not (error.distance <= most or error.ratio <= _EXPLAINED):
             continue
@@ -222,7 +243,7 @@ def _confirmed_formula(
     return chosen, float(best) if chosen is not None else 0.0
 
 
-def _by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iterator[Formula]:
+def by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iterator[Formula]:
     """Yield the formula of an op by its attributes, with the constants of its dump."""
     if facts is None or find(ASCEND, op_type) is None:
         return
@@ -237,7 +258,8 @@ def _by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Ite
     yield formula
 
 
-def _values(arrays: Sequence[Array]) -> List[Value]:
+def values_of(arrays: Sequence[Array]) -> List[Value]:
+    """Return arrays as values, those of floats in float64."""
     return [
         Value(
             np.asarray(array, np.float64)
@@ -248,7 +270,7 @@ def _values(arrays: Sequence[Array]) -> List[Value]:
     ]
 
 
-def _with_formula_error(value: Value, off: float, dtype: str) -> Value:
+def with_formula_error(value: Value, off: float, dtype: str) -> Value:
     """Return a value with the error of its formula on golden data, and of golden data in
     float32.
     """
@@ -261,7 +283,8 @@ def _with_formula_error(value: Value, off: float, dtype: str) -> Value:
     )
 
 
-def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
+def shaped(value: Value, shape: Tuple[int, ...]) -> Value:
+    """Return a value and its error in another shape."""
     error = (
         None
         if value.error is None
@@ -287,7 +310,7 @@ def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
             computed = formula(inputs, Arithmetic())
         if computed.array.size != golden.size:
             return None
-        computed = _shaped(computed, golden.shape)
+        computed = shaped(computed, golden.shape)
     except (CannotCompute, ValueError, TypeError, IndexError, MemoryError):
         return None
     if computed.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":

@@ -15,11 +15,10 @@ from ..base.errors import GoldwatchError
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, desc_at
 from ..operators import Arithmetic, CannotCompute, Value, compute
-from ..operators.variants import FACTOR_OF
 from .attributes_and_constants import attributes_and_constants
+from .explained_or_written import explained_or_written
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, original_values
-from .other_constants import SOLVED
 from .output_error import OwnError
 from .partwise_comparison import (
     Output,
@@ -45,7 +44,7 @@ from .recomputed_output import (
 )
 from .recorded_tensor import RecordedTensor, widened
 from .replay_plan import PlannedOp
-from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, Written, in_32_bits, written_instead
+from .run_variants import Written, in_32_bits
 from .step_ops import StepOps, compute_type
 from .variant_search import Instead, VariantSearch, is_another_curve, search_variants
 from .variant_trials import Output as SearchedOutput
@@ -55,10 +54,6 @@ Array = Any
 _CHOOSING = ("ArgMax", "ArgMin")
 _COARSE = ("float16", "bfloat16")
 """Types whose one rounding is more than all that float32 does inside of most operators."""
-_MORE = 0.01
-"""Of the elements, by how many more factors of an axis' indices agree than solved constants do
-where they explain it better: a channel times 0.98 is, but for 4 % of its elements, another bias,
-too (attribute_trial: of constants that are others both agree at all elements)."""
 
 
 class Recomputer:
@@ -269,43 +264,13 @@ class Recomputer:
             )
             if values[searched.value].array.shape != actual.shape:
                 return search
-            # One factor or order for all tells more than constants that come to it.
-            is_solved = bool(search.explained) and all(
-                entry.device.startswith(SOLVED) for entry in search.explained
-            )
-            # A factor of the output needs no constant of the operator, one of its input does.
-            is_loose = is_solved or (
-                bool(search.explained)
-                and all(entry.name.startswith(FACTOR_OF) for entry in search.explained)
-            )
-            if search.explained and search.explained[0].device != "missing" and not is_loose:
-                return search
-            instead, tried, too_few = written_instead(
+            return explained_or_written(
+                search,
                 Written(
                     searched,
                     lambda: chain(elsewhere(), self.step.others_of_size(name, index, actual.size)),
                     lambda error: judge(error, False),
                 ),
-                WRITTEN_INSTEAD if is_loose or not search.explained else OF_ANOTHER,
-            )
-            agree = search.explained[0].agree if search.explained else 0
-            if is_loose and (
-                instead is None
-                or (instead.several and instead.agree <= agree + _MORE * actual.size)
-                or (not is_solved and instead.agree < agree)
-            ):
-                return search
-            return search._replace(
-                explained=[] if is_loose else search.explained,
-                instead=instead,
-                tried=[*search.tried, *tried],
-                too_few=too_few,
-                # What was written explains it without constants that only chance may have made.
-                possible=[
-                    entry
-                    for entry in search.possible
-                    if instead is None or not entry.device.startswith(SOLVED)
-                ],
             )
         except (CannotCompute, GoldwatchError, MemoryError, KeyError):
             return None

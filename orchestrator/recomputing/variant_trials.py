@@ -421,9 +421,12 @@ def _bits_beside_a_factor(output: Output, value: Value, times: float) -> float:
         np.asarray(side, np.float64).reshape(-1)
         for side in (output.actual, output.computed.array, value.array)
     )
-    squares = float(np.dot(y, y))
-    if not 0.0 < squares < np.inf or not np.isfinite(made).all() or not np.isfinite(x).all():
+    if not np.any(y) or not all(np.isfinite(side).all() for side in (x, y, made)):
         return np.inf
+    # Each by its own rounding: else a factor fits that of the few largest.
+    unit = np.sqrt(_squares_by_rounding(output, Value(value.array)).reshape(-1))
+    x, y, made = (side / np.where(unit > 0, unit, 1.0) for side in (x, y, made))
+    squares = float(np.dot(y, y))
     device, variant = float(np.dot(x, y)) / squares, float(np.dot(made, y)) / squares
     error = output.computed.error
     by_factor = Value(
@@ -432,12 +435,10 @@ def _bits_beside_a_factor(output: Output, value: Value, times: float) -> float:
     agree = np.count_nonzero(agreeing(output, by_factor, times))
     if not device or agree < MOST_AGREE * x.size:
         return np.inf
-    rounding = _squares_by_rounding(output, Value(value.array)).reshape(-1)
-    deviation = math.sqrt(float(np.dot(rounding, y * y))) / squares
-    near = max(abs(variant - device), _AGREES * deviation) / abs(device)
+    near = max(abs(variant - device), _AGREES / math.sqrt(squares)) / abs(device)
     # What is left of n elements by a fitted number, of what is left without: Beta's tail.
-    left = float(np.square(x - device * y).sum() + rounding.sum())
-    left /= float(np.square(x - made).sum() + rounding.sum())
+    left = float(np.square(x - device * y).sum()) + x.size
+    left /= float(np.square(x - made).sum()) + x.size
     return (
         math.log2(_FACTORS_WITHIN / (2.0 * near)) + (x.size - 1) / 2.0 * math.log2(min(1.0, left))
         if near and left

@@ -365,6 +365,15 @@ class Recomputation:
             )
         )
 
+    def learns(self, place: Place, op: str) -> bool:
+        """Tell whether golden data alone show what an op computes: the original model does not tell
+        it.
+        """
+        if self._how == NONE:
+            return False
+        recomputer = self._recomputer(place)
+        return recomputer is None or not recomputer.knows(op)
+
     def _elsewhere(self, place: Place, op: str, number: int) -> Iterator[Tuple[str, Array]]:
         """Yield an output at the nearest other places, those of the same device and model first."""
 

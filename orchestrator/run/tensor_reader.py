@@ -19,7 +19,9 @@ from ..judging.diagnosis.op_input_states import Inputs, InputState
 from ..judging.diagnosis.recompute_without_model import (
     TensorReader,
     beside_by_golden,
+    computed_as_json_says,
     computed_by_golden,
+    variants_without_model,
 )
 from ..judging.diagnosis.row_digest import Observation
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
@@ -102,11 +104,34 @@ class RunReader(TensorReader):
 
         return self._engine.goldens.kind == "npu" and learns_constants(op.type, len(op.inputs))
 
-    def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+    def variants(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[VariantSearch]:
         """Return what the device may have computed instead; as :meth:`TensorReader.variants`."""
         if self._recomputation is None:
             return None
-        return self._recomputation.search_variants(op.place, op.name, output.number)
+        search = self._recomputation.search_variants(op.place, op.name, output.number)
+        if search is not None or not self._learns(op) or not output.compared or output.whole:
+            return search
+        return variants_without_model(op, output, inputs, self.whole)
+
+    def by_json(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[VariantSearch]:
+        """Return what the json tells; as :meth:`TensorReader.by_json`."""
+        if self._recomputation is None or not self._learns(op):
+            return None
+        if not output.compared or output.whole:
+            return None
+        facts = self._recomputation.attributes_and_constants(op)
+        return computed_as_json_says(op, output, inputs, self.whole, facts)
+
+    def _learns(self, op: ObservedOp) -> bool:
+        """Tell whether golden data alone show what an operator computes."""
+        is_learnt = self._recomputation is not None and self._recomputation.learns(
+            op.place, op.name
+        )
+        return is_learnt and not self._learns_of_other_dump(op)
 
     def golden_variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
         """Return by what a golden output may have been made; as

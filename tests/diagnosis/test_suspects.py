@@ -69,8 +69,8 @@ def test_a_skipped_operator_is_not_blamed_on_its_golden_data(scene, random):
     suspect = only_suspect(summary)
     assert suspect["op"] == "relu3" and "wrong-golden" not in explanation_kinds(suspect)
     assert (
-        explanation_kinds(suspect) == ["did-nothing"]
-        and "its output is its input fc2" in suspect["explanations"][0]["sentence"]
+        "the device computed no activation (Identity) for Relu; golden data follow with"
+        in (suspect["explanations"][0]["sentence"])
     )
     assert (
         "relu3 (Relu) is the first operator outside its limits" in text

@@ -102,7 +102,7 @@ def with_explanations(
         if number in readers_of_input:
             suspect = replace(suspect, explanations=(other_input_of(readers_of_input[number]),))
         elif number < MOST_READ and estimate.computed is not None and not estimate.decides:
-            search = reader.variants(estimate.op, estimate.output)
+            search = reader.variants(estimate.op, estimate.output, estimate.inputs)
             explained = _by_computing(estimate, search, inputs, reader)
             suspect = replace(suspect, explanations=explained)
             if search is not None:
@@ -112,9 +112,9 @@ def with_explanations(
             suspect = replace(suspect, explanations=(golden_is_otherwise(search),))
         elif number < MOST_READ:
             search = (
-                reader.variants(estimate.op, estimate.output)
+                reader.variants(estimate.op, estimate.output, estimate.inputs)
                 if estimate.computed is not None
-                else None
+                else reader.by_json(estimate.op, estimate.output, estimate.inputs)
             )
             known = [] if search is None else by_variants(search, estimate.op.name)
             error = estimate.computed.own_error if estimate.computed is not None else None
@@ -173,7 +173,7 @@ def _of_another_model(
         return {}
     for number, estimate in enumerate(estimates):
         if number >= MOST_READ and estimate.computed is not None and not estimate.decides:
-            search = reader.variants(estimate.op, estimate.output)
+            search = reader.variants(estimate.op, estimate.output, estimate.inputs)
             if search is not None and search.other_weights:
                 others.append(number)
     ops = list(dict.fromkeys(estimates[number].op.name for number in others))

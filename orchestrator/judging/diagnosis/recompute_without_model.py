@@ -124,9 +124,7 @@ def beside_by_golden(
     """Return an output beside what golden data tell of its operator makes of the device's own
     inputs; None where they do not tell it.
     """
-    if not inputs or any(state.observation is None for state in inputs):
-        return None
-    input_pairs, output_pair = whole(op, output, inputs)
+    input_pairs, output_pair = _pairs(op, output, inputs, whole)
     computed_output = (
         None if output_pair is None else output_by_golden(op.type, input_pairs, output_pair, facts)
     )
@@ -139,6 +137,46 @@ def beside_by_golden(
         output.dtype,
         [(name, pair.target) for name, pair in zip(names, input_pairs)],
     )
+
+
+def variants_without_model(
+    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole
+) -> Optional[VariantSearch]:
+    """Return what the device may have computed in place of that by which golden data follow; None
+    where they do not tell it.
+    """
+    input_pairs, output_pair = _pairs(op, output, inputs, whole)
+    if output_pair is None:
+        return None
+    from ...recomputing.variants_by_golden import variants_by_golden
+
+    return variants_by_golden(op.name, op.type, input_pairs, output_pair, excess)
+
+
+def computed_as_json_says(
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    facts: Optional[AttributesAndConstants],
+) -> Optional[VariantSearch]:
+    """Return that the device computes what the json says, where golden data do not follow by it;
+    else None.
+    """
+    input_pairs, output_pair = _pairs(op, output, inputs, whole)
+    if output_pair is None or facts is None:
+        return None
+    from ...recomputing.variants_by_golden import as_json_says
+
+    return as_json_says(op.type, input_pairs, output_pair, facts, excess)
+
+
+def _pairs(
+    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole
+) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
+    if not inputs or any(state.observation is None for state in inputs):
+        return [], None
+    return whole(op, output, inputs)
 
 
 def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
@@ -216,9 +254,19 @@ class TensorReader:
         """
         return beside_by_golden(op, output, inputs, self.whole)
 
-    def variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
+    def variants(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[VariantSearch]:
         """Return what the device may have computed in place of an output that is wrong; None where
         that cannot be computed.
+        """
+        return None
+
+    def by_json(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Optional[VariantSearch]:
+        """Return that an output that could not be computed is what the json's attributes say, and
+        golden data do not follow by these; else None.
         """
         return None
 
