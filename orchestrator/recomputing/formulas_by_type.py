@@ -4,8 +4,9 @@ slope and epsilon is tried, and constants that are in no dump are fitted to gold
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import combinations, permutations
-from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -146,7 +147,8 @@ def is_elementwise(op_type: str, inputs: int) -> bool:
     return name in _ONE or name in _ASCEND_ONE or (name in _TWO and inputs == 2)
 
 
-class NodeFormula(NamedTuple):
+@dataclass(frozen=True)
+class NodeFormula:
     """A formula that is one node.
 
     Attributes

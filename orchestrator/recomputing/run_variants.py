@@ -796,20 +796,19 @@ def _in_words(a: Array, b: Array, axis: Optional[int]) -> str:
     """Return in words by which factors and offsets an output comes of what is computed."""
     changed = (a != 1.0) | (b != 0.0)
     here = np.flatnonzero(changed)
-    few = axis is not None and here.size < changed.size
     a, b = (np.broadcast_to(side, changed.shape)[changed] for side in (a, b))
     words = " and ".join(
         text % _span(numbers)
         for text, numbers, none in (("times %s", a, 1.0), ("plus %s", b, 0.0))
         if np.any(numbers != none)
     )
-    if not few:
+    if axis is None or here.size == changed.size:
         each = "" if axis is None else ", one for each index of axis %d" % axis
         return "its output is what is computed %s%s" % (words, each)
     if here.size == 1:
-        which = "index %d of axis %d of its output is" % (here[0], axis)
+        which = "index %d of axis %s of its output is" % (here[0], axis)
     else:
-        which = "%d of %d indices of axis %d of its output (the first is %d) are" % (
+        which = "%d of %d indices of axis %s of its output (the first is %d) are" % (
             here.size, changed.size, axis, here[0],
         )  # fmt: skip
     return "%s what is computed %s, all others are right" % (which, words)
