@@ -10,6 +10,8 @@ from typing import Iterable, Sequence
 _OF_TWO_DUMPS = {
     "are equal to golden data": "are equal in both dumps",
     "so the error is its own": "so what differs is its own",
+    "so the error arises here": "so what differs arises here",
+    "edge that the original model has otherwise": "edge that the other build has otherwise",
     "make the golden data again; of a Caffe net without in-place layers (goldwatch golden caffe "
     "deinplace)": "look at what the other build has there",
     "make the golden data again": "look at what the other build has there",

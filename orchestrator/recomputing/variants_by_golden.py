@@ -130,8 +130,7 @@ def _of_json(facts: AttributesAndConstants) -> Instead:
         "attribute",
         "the device computed what the om's json says (%s), and golden data do not follow from "
         "golden inputs by that: the original model says otherwise, or holds other constants" % told,
-        "compare the attributes of its op in the om's json with the original model's (--original "
-        "names it)",
+        "compare the attributes of its op in the om's json with the original model's",
     )
 
 

@@ -363,6 +363,17 @@ def _unknown(first: FirstDivergence) -> str:
     )
 
 
+def _its_own(first: FirstDivergence) -> str:
+    """Return the end of the sentence about an operator whose inputs do not explain its error."""
+    if not first.not_computed:
+        return ", so the error is its own."
+    # Inputs that are right in a shape, or in an order, that nothing was held against.
+    return (
+        ", so the error arises here: in the operator, or in how the om feeds it (a shape or an "
+        "edge that the original model has otherwise)."
+    )
+
+
 def _out_of_good(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     """Return the end of the sentence about an operator that was not computed again, or not by its
     own inputs alone, and whose inputs are within their limits.
@@ -385,17 +396,16 @@ def _out_of_good(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
             if estimate.hands_on_infinities
             else ", and NaN or Inf come out of it alone"
         )
-        return _Own(within + alone + ", so the error is its own.")
+        return _Own(within + alone + _its_own(first))
     differs = percent(estimate.inputs_distance)
     if estimate.inputs_distance == 0 and not any(
         state.observation is not None and state.observation.different for state in estimate.inputs
     ):
-        return _Own("; its inputs are equal to golden data, so the error is its own.")
+        return _Own("; its inputs are equal to golden data" + _its_own(first))
     within = "%s (they differ by %s)" % (within, differs)
     if estimate.suspect:
         return _Own(
-            "%s, and what they explain in this network is far less, so the error is its own."
-            % within
+            "%s, and what they explain in this network is far less%s" % (within, _its_own(first))
         )
     if estimate.decides:
         return "; it decides between values, and its inputs differ by %s; %s." % (
