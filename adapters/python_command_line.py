@@ -7,11 +7,19 @@ import os
 import re
 from typing import List, Optional, Sequence, Tuple
 
-from ..base.errors import MissingPath, UsageError, require_file
+from ..base.errors import GoldwatchError, MissingPath, UsageError, require_file
 from ..base.naming import printable
+from ..kinds import kind as kinds
+from ..kinds.files import kind_of_file
 
 FILE, MODULE, CODE, STDIN = "file", "module", "code", "stdin"
 
+#: The command that makes golden data of a model, where that is no script's.
+_OF_MODELS = {
+    kinds.ONNX: "goldwatch golden onnx dump %s -o GOLDEN makes its golden data",
+    kinds.PROTOTXT: "goldwatch golden caffe dump %s WEIGHTS -o GOLDEN makes its golden data",
+    kinds.GRAPH_DEF: "goldwatch golden tf dump --pb %s --inputs NAME=FILE -o GOLDEN runs it",
+}
 _PYTHON_WORD = re.compile(r"python(\d+(\.\d+)?)?[a-z]?\Z")
 _PLAIN_FLAGS = "bBdEiIOqsSuvx"
 _VALUE_FLAGS = "WX"
@@ -112,8 +120,22 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
         return first, list(words[1:])
     if first.endswith((".py", ".pyc", ".pyz")):
         return None, list(words)
+    given = _kind_of(first)
+    if given in _OF_MODELS:
+        raise UsageError(
+            "%s is %s, no script" % (printable(first), kinds.WORDS[given]),
+            hint=_OF_MODELS[given] % printable(first),
+        )
     hint = (
         "behind -- stands: python script.py ARGUMENTS; of a launcher (bash train.sh), the python "
         "command that it starts in the end"
     )
     raise UsageError("%s is no Python" % printable(first), hint=hint)
+
+
+def _kind_of(path: str) -> str:
+    """Return what a file is; empty where there is none."""
+    try:
+        return kind_of_file(path).name if os.path.isfile(path) else ""
+    except (GoldwatchError, OSError):
+        return ""

@@ -22,6 +22,7 @@ from .command import command, format_option, verbosity_options
 from .output_file_checks import out_option, refuse_replacing
 from .printing import print_json, put, put_line, say_note
 from .progress import ProgressBar
+from .what_was_given import require_result
 
 _SHOWN = 10
 _FAR = 1e3
@@ -84,6 +85,7 @@ def cure(
     Example: goldwatch cure out -f model.json -o cure
     """
     most = _budget(budget)
+    require_result(result, "RESULT")
     for name in (DOCUMENT, FILES[mode]) if os.path.isdir(out) else ():
         refuse_replacing("-o", os.path.join(out, name), {"-f": model, "--original": original}, [])
     with ProgressBar("computing again", quiet) as bar:

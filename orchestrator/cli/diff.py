@@ -22,6 +22,7 @@ from .output_file_checks import make_room, refuse_foreign, refuse_replacing
 from .printing import print_json, put, put_line, say_note
 from .progress import ProgressBar
 from .report_files import remove_earlier
+from .what_was_given import require_result
 
 _SHOWN = 20
 
@@ -88,7 +89,11 @@ def diff(
         try:
             difference = difference_of(run_a, run_b, share, bar.update)
         except MissingPath as error:
-            error.hint = two_dumps_hint(run_b, run_a) or error.hint
+            hint = two_dumps_hint(run_b, run_a)
+            if hint is None:
+                require_result(run_a, "RUN_A")
+                require_result(run_b, "RUN_B")
+            error.hint = hint or error.hint
             raise
         except DamagedStore as error:
             if error.kind == DamagedStore.kind:

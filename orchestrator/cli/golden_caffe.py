@@ -23,6 +23,7 @@ from .golden_messages import (
 from .output_file_checks import out_option
 from .printing import print_json, put, put_wrapped, say
 from .progress import ProgressBar
+from .what_was_given import GOLDEN, refuse_place
 
 
 @click.group(cls=HelpfulGroup)
@@ -227,6 +228,7 @@ def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> Non
 
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
+    refuse_place(options["out"], GOLDEN)
     with golden_words(), ProgressBar("tensors", quiet) as progress:
         progress.update(0, 0)
         result = run_dump(

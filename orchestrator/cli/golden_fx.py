@@ -14,6 +14,7 @@ from .golden_messages import golden_words
 from .golden_tf_dump import force_option, out_option, words_argument
 from .printing import print_json, put, say
 from .step_lists import run_numbers
+from .what_was_given import GOLDEN, refuse_place
 
 
 @click.group(cls=HelpfulGroup)
@@ -59,6 +60,7 @@ def dump(
 
     Example: goldwatch golden fx dump -o golden --tokens 0 -- python infer.py --prompt hello
     """
+    refuse_place(out, GOLDEN)
     job = FxJob(
         out,
         list(words),

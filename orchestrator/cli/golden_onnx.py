@@ -23,6 +23,7 @@ from .golden_messages import (
 from .output_file_checks import out_option
 from .printing import print_json, put_wrapped, say
 from .progress import ProgressBar
+from .what_was_given import GOLDEN, refuse_place
 
 
 @click.group(cls=HelpfulGroup)
@@ -131,6 +132,7 @@ def dump(
     """
     if everything and not oms:
         raise UsageError("--all goes with -f: without it every tensor is saved")
+    refuse_place(options["out"], GOLDEN)
     chosen = DumpOptions(**options, **(_from_om(oms, everything) if oms else {}), decode=_decode)
     with golden_words(), ProgressBar("tensors", quiet) as progress:
         progress.update(0, 0)

@@ -26,6 +26,7 @@ from .golden_messages import golden_words
 from .printing import print_json, put, say
 from .progress import ProgressBar
 from .step_lists import run_numbers
+from .what_was_given import GOLDEN, refuse_place
 
 _SHOWN = 20
 _NAMES = 8
@@ -178,6 +179,7 @@ def dump(
             "no folder for the golden files",
             hint="give -o OUT, or --list-runs to look at the script's runs first",
         )
+    refuse_place(out, GOLDEN)
     common = _common(python, force, output_format, quiet)
     if pb is not None or saved_model is not None:
         _refuse_script_options(

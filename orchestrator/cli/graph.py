@@ -17,6 +17,7 @@ from .command import command, verbosity_options
 from .output_file_checks import make_room, refuse_replacing
 from .printing import put, say
 from .progress import ProgressBar
+from .what_was_given import require_model
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")
 _OM_JSON = "OM.json"
@@ -74,6 +75,7 @@ def graph(
 
     Example: goldwatch graph model.json --result out -o net.html
     """
+    require_model(model)
     refuse_replacing("-o", output, {"MODEL": model, "--model": original, "--om": om}, [result])
     with ProgressBar("drawing", quiet) as bar:
         bar.update(0, 0)

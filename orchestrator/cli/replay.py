@@ -23,6 +23,7 @@ from .report_files import (
 )
 from .result_text import ResultArguments, print_result
 from .user_code_options import read_limit_texts
+from .what_was_given import require_order
 
 
 @options_class
@@ -57,6 +58,7 @@ def replay(arguments: _Arguments) -> int:
     """
     out = arguments.replaying.values["out"]
     planned = planned_reports(arguments, out)
+    require_order("replay", arguments.target, arguments.original)
     with none_left_on_error(planned):
         options = arguments.replaying.make(
             target=arguments.target,

@@ -15,6 +15,7 @@ from .command import command, verbosity_options
 from .printing import say
 from .progress import ProgressBar
 from .report_files import ReportArguments, planned_reports, report_options, write_reports
+from .what_was_given import require_result
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def report(arguments: _Arguments) -> int:
 
     Example: goldwatch report out --csv rows.csv
     """
+    require_result(arguments.out, "OUT")
     planned = planned_reports(arguments, arguments.out)
     if not planned:
         raise UsageError(

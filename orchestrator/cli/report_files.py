@@ -124,6 +124,11 @@ def no_earlier_reports(planned: Reports, out: str, force: bool = False) -> Itera
     Where OUT holds another run that is not discarded, they may be that run's, for which this one
     is refused: then they go when this one fails for another reason.
     """
+    if os.path.isdir(out):
+        # Of a new folder nothing is asked: kinds of files are not loaded.
+        from .what_was_given import RESULT, refuse_place
+
+        refuse_place(out, RESULT)
     if force or not os.path.lexists(os.path.join(out, STORE_FILE)):
         remove_earlier(planned)
         yield

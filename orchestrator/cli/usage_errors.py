@@ -33,12 +33,15 @@ def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
     every = all_options_hint(context)
     parameter = _parameter(error, context)
     if isinstance(error, click.NoSuchOption):
-        near = nearest_names(error.option_name, _options(context.command), 1, _NEAR)
         message = "%s has no option %s" % (where, error.option_name)
-        return message, "did you mean %s? %s" % (near[0], every) if near else every
+        for argument in context.command.params:
+            if isinstance(argument, click.Argument) and _is_meant(error.option_name, argument):
+                name = error.option_name.lstrip("-").upper()
+                return message, "%s is an argument: write %s" % (name, _usage(context))
+        near = _nearest_option(error.option_name, context.command)
+        return message, "did you mean %s? %s" % (near, every) if near else every
     if isinstance(error, click.MissingParameter) and parameter is not None:
-        usage = " ".join(context.get_usage().split()).replace("Usage: ", "", 1)
-        return "%s: %s is missing" % (where, _named(parameter)), "write " + usage
+        return "%s: %s is missing" % (where, _named(parameter)), "write " + _usage(context)
     if isinstance(error, click.BadParameter) and parameter is not None:
         message = "%s: %s: %s" % (where, option_name(parameter), _sentence(error.message))
         return message, _about(parameter) or every
@@ -66,6 +69,22 @@ def _sentence(text: str) -> str:
         text = text.replace(theirs, ours)
     text = text[:-1] if text.endswith(".") else text
     return text[:1].lower() + text[1:]
+
+
+def _usage(context: click.Context) -> str:
+    return " ".join(context.get_usage().split()).replace("Usage: ", "", 1)
+
+
+def _is_meant(option: str, argument: click.Argument) -> bool:
+    """Tell whether an option that is none has the name of an argument."""
+    return option.lstrip("-").lower() in [argument.name, *option_name(argument).lower().split()]
+
+
+def _nearest_option(option: str, command: click.Command) -> Optional[str]:
+    """Return the option that a name misspells; the dashes make none like another."""
+    bare = {name.lstrip("-"): name for name in _options(command)}
+    near = nearest_names(option.lstrip("-"), list(bare), 1, _NEAR)
+    return bare[near[0]] if near else None
 
 
 def _options(command: click.Command) -> List[str]:

@@ -137,7 +137,7 @@ def _other_file(path: str, kind: Kind) -> Report:
     elif kind.name == SCRIPT:
         fix = "a script is known by its ending: call it *.py"
     finding = Finding(
-        "warning",
+        "error",
         "other-file",
         (),
         "this is %s, no configuration of a dump" % kind.words,

@@ -7,7 +7,7 @@ import re
 from itertools import chain
 from typing import Any, Iterator, List, Optional, Pattern, Tuple
 
-from ..base.errors import InputError, require_folder
+from ..base.errors import InputError, MissingPath, require_folder
 from ..base.naming import parse_dump_name
 from .dump_tree import DumpTree
 from .folder_listing import FolderListing, is_folder, walk
@@ -124,6 +124,13 @@ class DumpIndex:
 
     def require(self) -> None:
         """Raise MissingPath unless it can be listed."""
+        if self.is_file:
+            from ..kinds.wrong_kind_advice import no_folder
+
+            advice = no_folder(self.root, self._what)
+            if advice is not None:
+                message = "%s: %s: %s" % (self._what, self.root, advice.words)
+                raise MissingPath(message, hint=advice.hint)
         require_folder(self.root, self._what)
 
     def tree(self, time: Optional[str] = None) -> DumpTree:

@@ -29,7 +29,7 @@ _MAGICS: Tuple[Tuple[int, bytes, str], ...] = (
     (0, b"\x89HDF\r\n\x1a\n", kinds.HDF5),
     (0, b"$Version=", kinds.ATB),
     (0, b"\x1f\x8b", kinds.ARCHIVE),
-    (257, b"ustar", kinds.ARCHIVE),
+    (257, b"ustar", kinds.TAR),
     (4, b"ORTM", kinds.ORT),
     (0, b"\x89PNG\r\n", kinds.IMAGE),
     (0, b"\xff\xd8\xff", kinds.IMAGE),

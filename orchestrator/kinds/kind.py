@@ -34,7 +34,7 @@ MSPROBE, MSPROBE_CONFIG, MINDSPORE_CONFIG, ATB, NUMBERS = (
     "atb",
     "numbers",
 )
-TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = (
+TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, TAR, IMAGE = (
     "torch",
     "npz",
     "pickle",
@@ -42,6 +42,7 @@ TORCH, NPZ, PICKLE, SAFETENSORS, HDF5, ZIP, ARCHIVE, IMAGE = (
     "hdf5",
     "zip",
     "archive",
+    "tar",
     "image",
 )
 ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
@@ -116,7 +117,8 @@ WORDS: Dict[str, str] = {
     SAFETENSORS: "a safetensors file",
     HDF5: "an HDF5 file",
     ZIP: "a zip archive",
-    ARCHIVE: "a packed archive (tar, gzip)",
+    ARCHIVE: "a file packed with gzip (.gz, .tar.gz)",
+    TAR: "a tar archive (not compressed)",
     IMAGE: "an image",
     ORT: "a model in onnxruntime's own format (.ort)",
     JSON: "a json file without a graph",

@@ -248,6 +248,15 @@ _FILE_HINTS: Dict[str, str] = {
     kinds.STATISTICS: _NAME_FOLDER,
     kinds.MINDSPORE_STATISTICS: _NAME_FOLDER,
     kinds.LFS: "fetch it: git lfs pull",
+    kinds.ARCHIVE: "unpack it (tar -xzf, or gunzip), and name the folder or file that was in it",
+    kinds.TAR: "unpack it (tar -xf), and name the folder that was in it",
+    kinds.OM: "goldwatch locate MODEL OM runs an om and compares; its dumps are compared here",
+    **dict.fromkeys(
+        kinds.ORIGINALS,
+        "goldwatch locate MODEL OM runs an om and compares; goldwatch golden makes golden data of "
+        "a model",
+    ),
+    kinds.TEXT: "numbers in a text file become an npy by numpy.loadtxt(path) and numpy.save",
     kinds.NPY: "an npy file is known by its ending: call it *.npy",
 }
 
@@ -260,6 +269,17 @@ def _is_dump(path: str) -> bool:
 def _is_numbers(path: str) -> bool:
     kind = _kind(path)
     return kind is not None and kind.name == kinds.NUMBERS
+
+
+def no_folder(path: str, what: str) -> Optional[Advice]:
+    """Return advice on a file that was named as a folder of dumps or golden data; None if its kind
+    is not known.
+    """
+    kind = _kind(path)
+    if kind is None or kind.name in (kinds.RAW, kinds.PROTOBUF, kinds.EMPTY):
+        return None
+    hint = _FILE_HINTS.get(kind.name, _WANTED_DUMPS if what == "TARGET" else _WANTED_GOLDEN)
+    return Advice("this is %s, not a folder" % kind.words, hint)
 
 
 def is_raw(path: str) -> bool:

@@ -138,9 +138,16 @@ def read_document(path: str) -> Document:
     """
     require_file(path, "MODEL")
     data = read_input(path, SIZE_LIMIT_BYTES)
-    if b"\x00" in data:
+    if b"\x00" in data or min(data[:4096], default=32) < 9:
         hint = "give the .prototxt; weights (.caffemodel) are a separate argument"
-        raise FormatError("a binary file, not a prototxt", path, hint=hint)
+        from ..kinds.files import kind_of_file
+        from ..kinds.kind import ONNX, PROTOBUF, RAW, WORDS
+
+        kind = kind_of_file(path).name
+        words = "a binary file" if kind in (PROTOBUF, RAW) else WORDS[kind]
+        if kind == ONNX:
+            hint = "goldwatch golden onnx dump takes it"
+        raise FormatError("%s, not a prototxt" % words, path, hint=hint)
     return Document(decode(data), path)
 
 

@@ -662,7 +662,10 @@ class ComparisonOptions:
 
 def _check_last(number: int, last: int) -> None:
     if number > last:
-        raise UsageError("OpSequence %d is beyond the json's last, %d" % (number, last))
+        raise UsageError(
+            "OpSequence %d is beyond the json's last, %d" % (number, last),
+            hint="it is the id of an op in the json: a whole number from 0 to %d" % last,
+        )
 
 
 def read_graphs(

@@ -313,7 +313,7 @@ def test_npu_settings_left_out_of_a_plan_are_reported(folder, tmp_path):
 def test_a_file_that_configures_no_dump_is_called_what_it_is(tmp_path, name, text, words):
     (tmp_path / name).write_bytes(text.encode("latin-1"))
     result = CliRunner().invoke(check, [str(tmp_path / name)])
-    assert result.exit_code == 0 and "0 errors, 1 warning" in result.output
+    assert result.exit_code == 1 and "1 error, 0 warnings" in result.output
     assert words in result.output and "no configuration of a dump [other-file]" in result.output
 
 

@@ -30,6 +30,7 @@ def chosen_nodes(
         A name is unknown (the message has similar ones), a blob's, or that of several layers; a
         start leads to no end; an end is not reached.
     """
+    _require_known(original, starts, ends)
     first = [_number(original, name, "start") for name in dict.fromkeys(starts)]
     last = [_number(original, name, "end") for name in dict.fromkeys(ends)]
     reached = original.graph.descendants(first)
@@ -91,14 +92,36 @@ def _number(original: Original, name: str, what: str) -> int:
     if name in original.input_fields:
         message = "%s %s is a blob, an input of the net, and no layer"
         raise InputError(message % (what, printable(name)), hint="start at a layer that reads it")
-    near = nearest_names(name, original.names, _NEAR, 0.5)
-    hint = (
-        "near names: %s; all names" % ", ".join(printable(other) for other in near)
-        if near
-        else "all names"
-    )
-    raise UnknownNode(
-        "%s %s: no such %s in %s"
-        % (what, printable(name), original.noun, original.path or "the model"),
-        hint=hint,
+    raise _unknown(original, [(what, name)])
+
+
+def _require_known(original: Original, starts: Sequence[str], ends: Sequence[str]) -> None:
+    """Raise where several names are nothing of the model, about all of them at once."""
+    wrong = [
+        (what, name)
+        for what, names in (("start", starts), ("end", ends))
+        for name in dict.fromkeys(names)
+        if not original.numbers(name)
+        and name not in original.inner
+        and name not in original.input_fields
+        and not any(name in tensors for tensors in original.tensors)
+    ]
+    if len(wrong) > 1:
+        raise _unknown(original, wrong)
+
+
+def _unknown(original: Original, wrong: Sequence[Tuple[str, str]]) -> UnknownNode:
+    texts, hints = [], []
+    for what, name in wrong:
+        texts.append("%s %s" % (what, printable(name)))
+        near = nearest_names(name, original.names, _NEAR, 0.5)
+        about = "near names" if len(wrong) == 1 else "near %s" % printable(name)
+        if near:
+            hints.append("%s: %s" % (about, ", ".join(printable(other) for other in near)))
+    if not hints and original.names:
+        some = ", ".join(printable(name) for name in original.names[:_NEAR])
+        hints.append("there are, for example, %s" % some)
+    return UnknownNode(
+        "%s: no such %s in %s" % (", ".join(texts), original.noun, original.path or "the model"),
+        hint="; ".join([*hints, "all names"]),
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Set, Tuple, Union
 
-from ...base.errors import require_file
+from ...base.errors import InputError, MissingPath, require_file
 from ...base.safe_reading import AnyPath, open_input, path_text
+from ...kinds import kind as kinds
+from ...kinds.files import kind_of_file
 
 if TYPE_CHECKING:
     from .caffe_original import CaffeOriginal
@@ -22,6 +24,10 @@ Output = Tuple[str, int]
 """A node's name and the number of its output."""
 
 _LOOK_BYTES = 4096
+_NO_MODELS = (
+    kinds.OM, kinds.OM_JSON, kinds.DUMP, kinds.NPY, kinds.GE_TEXT, kinds.ACL, kinds.ARCHIVE,
+    kinds.TAR, kinds.TORCH, kinds.NPZ, kinds.SAFETENSORS, kinds.HDF5, kinds.SCRIPT,
+)  # fmt: skip
 
 
 def outputs_in(original: Original) -> Set[Output]:
@@ -50,6 +56,7 @@ def read_original(path: AnyPath) -> Original:
     """
     # A model is of one framework: what reads the others is not loaded.
     path = path_text(path, "MODEL")
+    _no_model(path)
     kind = _kind_of(path)
     if kind == "onnx":
         from .onnx_original import OnnxOriginal
@@ -62,6 +69,18 @@ def read_original(path: AnyPath) -> Original:
     from .tf_original import TfOriginal
 
     return TfOriginal.read(path)
+
+
+def _no_model(path: str) -> None:
+    """Raise for a folder or file that is known to be no original model."""
+    hint = "give the original model: an .onnx, a .prototxt or a frozen graph (.pb)"
+    if os.path.isdir(path):
+        if not os.path.isfile(os.path.join(path, "saved_model.pb")):
+            raise MissingPath("MODEL: %s is a folder" % path, hint=hint)
+    elif os.path.isfile(path):
+        kind = kind_of_file(path)
+        if kind.name in _NO_MODELS:
+            raise InputError("%s: this is %s, not an original model" % (path, kind.words), hint)
 
 
 def _kind_of(path: str) -> str:

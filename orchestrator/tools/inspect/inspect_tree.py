@@ -6,10 +6,10 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from ...base.errors import GoldwatchError
-from ...base.naming import MAPPING_FILE
+from ...base.errors import GoldwatchError, MissingPath
+from ...base.naming import MAPPING_FILE, nearest_names, printable
 from ...dumps.completeness import NO_LAW, Completeness, probe
 from ...dumps.dump_file import DumpFile
 from ...dumps.dump_header import COMPLETE, HEADERLESS, LONG, SHORT
@@ -29,6 +29,8 @@ from ...kinds.wrong_kind_advice import watched_without_dumps
 from .inspect_file import Document, inspect_file, remarkable_tensors, worst_first
 from .tensor_statistics import UNUSUAL
 
+#: Of ops that a pattern leaves out: how many are kept, and how many are named.
+_MOST_NAMES, _NAMED = 10000, 3
 _OWN_FILES = (
     "manifest.json",
     "run.sqlite",
@@ -67,6 +69,12 @@ def inspect_tree(
     tree = _Tree(root, op, on_file)
     for listing in walk(root, "PATH"):
         tree.take(listing)
+    if op is not None and tree.other_ops and not (tree.places or tree.golden):
+        near = nearest_names(op, sorted(tree.other_ops), _NAMED) or sorted(tree.other_ops)[:_NAMED]
+        raise MissingPath(
+            "%s: no op's name matches %s" % (root, op),
+            hint="there are, for example, %s" % ", ".join(map(printable, near)),
+        )
     return tree.document(stats)
 
 
@@ -80,6 +88,7 @@ class _Tree:
         self.pattern = None if op is None else op.lower()
         self.on_file = on_file or (lambda count: None)
         self.places: Dict[Place, Dict[str, Any]] = {}
+        self.other_ops: Set[str] = set()
         self.files = self.bytes = self.golden = self.statistics = 0
         self.broken: List[Dict[str, str]] = []
         self.hashed: List[Dict[str, Optional[str]]] = []
@@ -108,7 +117,11 @@ class _Tree:
             self._take_others(listing)
 
     def _matches(self, name: str) -> bool:
-        return self.pattern is None or fnmatch.fnmatchcase(name.lower(), self.pattern)
+        if self.pattern is None or fnmatch.fnmatchcase(name.lower(), self.pattern):
+            return True
+        if len(self.other_ops) < _MOST_NAMES:
+            self.other_ops.add(name)
+        return False
 
     def _take_dumps(self, place: Place, dumps: Sequence[DumpEntry]) -> None:
         self.dumps.setdefault(place, []).extend(dumps)
