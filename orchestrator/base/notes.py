@@ -293,8 +293,15 @@ NOTES: Dict[str, Said] = {
         "TARGET and GOLDEN are dumps of two builds, or of two models: of %s %d differ in layout or "
         "shape, %d have no counterpart, by name or by what they read",
         "give --unfused-om MODEL.json of GOLDEN's build, and -f MODEL.json of TARGET's, where both "
-        "were made of one original model (without --exact); else dump both with inputs, by which "
-        "operators of other names are paired",
+        "were made of one original model, whose operators have the same names in both (without "
+        "--exact); else dump both with inputs, by which operators of other names are paired",
+        warns=True,
+    ),
+    "other-original-names": Said(
+        "of two builds most operators have other original names",
+        "-f and --unfused-om name other original operators: of %s %d have no counterpart by name, "
+        "such as %s; the two were made of two models, or of one whose operators were renamed",
+        "leave --unfused-om out: operators of other names are then paired by what they read",
         warns=True,
     ),
     "few-layers": Said(
@@ -703,7 +710,7 @@ NOTES: Dict[str, Said] = {
         "the builds store it in different layouts (%s here): compared in the original one",
     ),
     "other-type": Said(
-        "two dumps have a tensor in different types", "data types differ: target %s, golden %s"
+        "two dumps have a tensor in different types", "data types differ: %s, in the other dump %s"
     ),
     "reshaped": Said(
         "the model reshapes a tensor on its way",

@@ -219,7 +219,7 @@ def _outputs_words(run: Optional[RunResult], final: RunResult) -> str:
 def _tell_outputs(result: CaseResult) -> None:
     """Print why outputs are outside their limits though no operator is, and what to do."""
     run, final = result.run, result.final
-    if run is None or final is None or final.summary.verdict != FAIL or run.summary.verdict != PASS:
+    if run is None or final is None or final.summary.verdict != FAIL or run.summary.failed:
         return
     passing = passing_in_dumps(run, final)
     nexts: Dict[str, None] = {}

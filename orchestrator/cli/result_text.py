@@ -215,6 +215,8 @@ def print_found(
         table = NONE if arguments.quiet and arguments.table == FIRST else arguments.table
         if table == NONE and arguments.quiet and _says_all(result):
             for text in result.summary.warnings:
+                if text in result.left_out:
+                    continue  # Was said.
                 put_wrapped(marked(text))
         else:
             _print_text(result, table)

@@ -21,9 +21,12 @@ from ..base.errors import (
     InputError,
     UsageError,
 )
+from ..base.manifest import model_file_name
+from ..base.naming import printable
 from ..base.notes import Note, note
 from ..base.wording import listed, plural
 from ..dumps.dump_index import OUTPUT_FILE
+from ..judging.diagnosis.outputs_summary import OTHER_FILE
 from ..metrics.compare_pair import SPLIT_BYTES
 from ..metrics.pair_alignment import converted, geometry_of, open_counterpart
 from ..metrics.pair_task import PairTask
@@ -104,9 +107,8 @@ class _FinalOutputs(Source):
         outputs = [NamedOutput(parse_output(text)) for text in self.options.outputs or ()] or list(
             self._found_files()
         )
-        self.planned = OutputPlan(
-            self.options, graphs.graphs[0] if graphs else None, self.golden, outputs
-        )
+        self.graph = graphs.graphs[0] if graphs else None
+        self.planned = OutputPlan(self.options, self.graph, self.golden, outputs)
         return ModelGraphs()
 
     def _found_files(self) -> Iterator[NamedOutput]:
@@ -177,7 +179,19 @@ class _FinalOutputs(Source):
             found = _of_others(wrong, run.engine.workers.settings.conversions)
             if found:
                 run.unmatched.append(note("outputs-exchanged", listed(found, MOST_NAMES)))
+        if not run.unmatched and planned.tasks and len(failing) == len(planned.tasks):
+            run.unmatched += self._of_other_file()
         run.left_out += run.unmatched
+
+    def _of_other_file(self) -> List[Note]:
+        """Return a note where golden data were made of another file than the om."""
+        graph = self.graph
+        if graph is None or not graph.compiled_from:
+            return []
+        made_of = model_file_name(self.options.golden)
+        if not made_of or made_of == graph.compiled_from:
+            return []
+        return [note(OTHER_FILE, made_of, printable(graph.name), graph.compiled_from)]
 
 
 def _of_others(tasks: Sequence[PairTask], conversions: UserConversions) -> List[str]:

@@ -105,8 +105,10 @@ def _two_builds(run: Run) -> List[Note]:
     """Warn if most tensors of two dumps differ in layout or lack a counterpart: one build fused
     what the other did not.
     """
-    if run.goldens.kind != "npu" or run.options.unfused is not None:
+    if run.goldens.kind != "npu":
         return []
+    if run.options.unfused is not None:
+        return _other_originals(run)
     compared, apart, alone, ops, theirs = 0, 0, 0, 0, 0
     for row in run.store.rows():
         compared += row.verdict in (PASS, FAIL)
@@ -130,6 +132,20 @@ def _two_builds(run: Run) -> List[Note]:
             ]
             return [note("other-places", level, *shown)]
     return [note("two-builds", plural(compared + apart + alone, "tensor"), apart, alone)]
+
+
+def _other_originals(run: Run) -> List[Note]:
+    """Warn if most tensors of two builds lack a counterpart by the names of original operators."""
+    compared, missing = 0, []
+    for row in run.store.rows():
+        compared += row.verdict in (PASS, FAIL)
+        if row.cause == GOLDEN_MISSING:
+            missing.append(row.golden or row.op)
+    if len(missing) <= compared:
+        return []
+    names = listed(sorted(set(map(printable, missing))), _SHOWN)
+    every = plural(compared + len(missing), "tensor")
+    return [note("other-original-names", every, len(missing), names)]
 
 
 def _to_rename(run: Run) -> List[Note]:

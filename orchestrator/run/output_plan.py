@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -147,9 +147,10 @@ class OutputPlan:
         """Return the outputs of the original model that stand in place of outputs of the om which
         are none of them, by the number of the om's, and note where the two differ.
         """
-        theirs = [] if self._graph is None else _outputs_of_original(self._options, self._graph)
-        if not theirs or not known:
+        original = None if self._graph is None else _outputs_of_original(self._options, self._graph)
+        if original is None or not known:
             return {}
+        theirs = original.outputs
         plans = [self._of_model(one, at) for at, one in enumerate(known)]
         ours = [
             None if plan.golden_op is None else (plan.golden_op, plan.golden_index or 0)
@@ -158,7 +159,13 @@ class OutputPlan:
         left = [value for value in theirs if value not in ours]
         others = [at for at, value in enumerate(ours) if value is not None and value not in theirs]
         instead = {
-            at: value for at, value in zip(others, left) if not self._hold_the_same(ours[at], value)
+            at: value
+            for at, value in zip(others, left)
+            if (
+                self._takes_place(known[at], value)
+                if (ours[at] or ("", 0))[0] not in original.nodes
+                else not self._hold_the_same(ours[at], value)
+            )
         }
         told = [
             "its output %d is %s, the original model has %s there"
@@ -182,6 +189,15 @@ class OutputPlan:
         if told:
             self.notes.append(note("other-outputs", listed(told, MOST_NAMES)))
         return instead
+
+    def _takes_place(self, ours: OmOutput, theirs: Tuple[str, int]) -> bool:
+        """Tell whether an output of an op that the original model has not, such as one that was
+        added at its end, can be compared with the model's own output in its place.
+        """
+        shape = self._golden.shape(*theirs)
+        if shape is None or any(size < 0 for size in ours.desc.shape):
+            return shape is not None
+        return element_count(shape) == element_count(ours.desc.shape)
 
     def _hold_the_same(self, ours: Optional[Tuple[str, int]], theirs: Tuple[str, int]) -> bool:
         """Tell whether golden data of two values hold the same numbers, whatever their shape, or
@@ -230,7 +246,12 @@ class OutputPlan:
                 return plan
             value = self._instead[at]
             return replace(
-                plan, status=PAIR, golden_op=value[0], golden_index=value[1], golden=value[0]
+                plan,
+                status=PAIR,
+                reason="",
+                golden_op=value[0],
+                golden_index=value[1],
+                golden=value[0],
             )
         name, _, index = output.text.name.rpartition(":")
         op, number = (name, int(index)) if name and index.isdigit() else (output.text.name, 0)
@@ -332,10 +353,19 @@ class OutputPlan:
         return refuse(row.but(reason="", reason_codes=""), why + hint, cause)
 
 
-def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> List[Tuple[str, int]]:
-    """Return the outputs of the original model by node and number, as golden data name them.
+class _Original(NamedTuple):
+    """The original model's outputs, by node and number as golden data name them, and the names of
+    its nodes.
+    """
 
-    Empty where they are not known: without the model's file or a manifest that names its values, of
+    outputs: List[Tuple[str, int]]
+    nodes: Set[str]
+
+
+def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> Optional[_Original]:
+    """Return what is known of the original model's outputs.
+
+    None where they are not known: without the model's file or a manifest that names its values, of
     a framework whose models do not tell their outputs, and where the om was told which to have, or
     is one of a part of the model.
     """
@@ -344,7 +374,7 @@ def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> List[
     golden = options.golden
     path = options.original or find_original_model(graph.path or "", golden).path
     if path is None or not path.endswith(".onnx") or "out_nodes" in atc_options(graph.command):
-        return []
+        return None
     from ..netfiles.onnx_model import OnnxModel
 
     try:
@@ -352,13 +382,14 @@ def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> List[
         tensors = (read_manifest(golden) or {}).get("tensors", [])
         values = {one["value"]: (one["original_name"], int(one["output_index"])) for one in tensors}
     except (GoldwatchError, OSError, KeyError, TypeError, ValueError):
-        return []
+        return None
     inputs = {value.name for value in model.data_inputs}
     given = {op.name for op in graph.ops if op.type in INPUT_TYPES and op.graph_index == 0}
     outputs = [values.get(value.name) for value in model.outputs]
-    if not given <= inputs or None in outputs:
-        return []
-    return [value for value in outputs if value is not None]
+    if not outputs or not given <= inputs or None in outputs:
+        return None
+    named = {value[0] for value in values.values()} | {node.name for node in model.nodes}
+    return _Original([value for value in outputs if value is not None], named)
 
 
 def _row(plan: RowPlan, at: Optional[int]) -> Row:

@@ -284,5 +284,24 @@ def test_inputs_that_may_be_each_other_are_refused() -> None:
     assert not paired.pairs and len(paired.problems) == 2
     assert paired.problems[0] == (
         "the om's input arg0 (int64 [1, 8]) may be any, of the model's ids (int64 [1, 8]), "
-        "mask (int64 [1, 8])"
+        "mask (int64 [1, 8]); give its file by both names: -i arg0=FILE -i MODEL_INPUT=FILE"
     )
+
+
+def test_a_file_that_is_given_to_both_names_tells_which_is_which(tmp_path) -> None:
+    files = {"ids": str(tmp_path / "i.npy"), "arg1": str(tmp_path / "x" / ".." / "i.npy")}
+    np.save(files["ids"], np.zeros((1, 8), np.int64))
+    (tmp_path / "x").mkdir()
+    inputs = [(name, "int64", (1, 8)) for name in ("ids", "mask")]
+    om = [OmInput(name, "int64", (1, 8)) for name in ("arg0", "arg1")]
+    paired = pair_inputs(model(*inputs), om, files, {})
+    assert [pair.model.name for pair in paired.pairs] == ["mask", "ids"]
+    assert paired.notes == [
+        "the om's input arg0 is taken for the model's mask, by its type and shape"
+    ]
+
+
+def test_a_letter_within_another_name_is_no_name() -> None:
+    inputs = [(name, "float32", (1, 8)) for name in ("a", "b")]
+    om = [OmInput(name, "float32", (1, 8)) for name in ("Placeholder", "Placeholder_1")]
+    assert pair_inputs(model(*inputs), om, {}, {}).problems

@@ -1173,6 +1173,12 @@ OUTPUTS = {
     "left out": (["t"], 1, "its output 0 is", "the original model has last:0 there"),
     "exchanged": (["t", "u"], 0, "in another order (", "the original model has other:0, first:0)"),
     "fewer": (["t"], 0, "it has 1 of 2: other:0 is not handed out", "outputs agree"),
+    "added": (
+        ["z"],
+        1,
+        "(added), the original model has first:0",
+        "the original model has first:0 there",
+    ),
     "moved": (["q"], 0, "outputs agree within their limits", ""),
     "chosen": (["t"], 0, "outputs agree within their limits", ""),
 }
@@ -1186,7 +1192,9 @@ def test_outputs_that_are_none_of_the_models_are_told(place, kind) -> None:
 
     place.host()
     device, code, *said = OUTPUTS[kind]
-    model = {"exchanged": ["u", "t"], "fewer": ["u", "t"], "moved": ["r"]}.get(kind, ["y"])
+    model = {"exchanged": ["u", "t"], "fewer": ["u", "t"], "moved": ["r"], "added": ["t"]}.get(
+        kind, ["y"]
+    )
     for name, outputs in (("a", model), ("b", model if kind == "chosen" else device)):
         nodes = [
             helper.make_node("Tanh", ["x"], ["t"], "first"),
@@ -1194,6 +1202,7 @@ def test_outputs_that_are_none_of_the_models_are_told(place, kind) -> None:
             helper.make_node("Softmax", ["t"], ["y"], "last"),
             helper.make_node("Reshape", ["t", "sizes"], ["q"], "view"),
             helper.make_node("Identity", ["q"], ["r"], "same"),
+            helper.make_node("Neg", ["t"], ["z"], "added"),
         ]
         # What no output is made of, a converter leaves out.
         needed = {"q", "r", "t"} if kind == "moved" else {*outputs, "t"}

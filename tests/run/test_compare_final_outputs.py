@@ -91,6 +91,26 @@ def test_output_files_of_each_runner_and_form_are_found_by_name(net, runner, sam
     )
 
 
+@pytest.mark.parametrize("file, other", [("other.onnx", True), ("net.onnx", False)])
+def test_all_outputs_wrong_beside_golden_data_of_another_file_are_told_so(net, file, other):
+    with open(str(net / "net.json"), encoding="utf-8") as stream:
+        model = json.load(stream)
+    command = {"key": "atc_cmdline", "value": {"s": "atc --model=net.onnx --output=net"}}
+    model.setdefault("attr", []).append(command)
+    (net / "net.json").write_text(json.dumps(model))
+    manifest = {"original": {"model": {"path": "/models/" + file}}, "tensors": []}
+    (net / "golden" / "manifest.json").write_text(json.dumps(manifest))
+    rolled = [np.roll(values, 1) + 3 for values in outputs()]
+    write_outputs(str(net / "runs"), rolled, "ais_bench", "npy", "img")
+    done, _ = compared(net, "-f", "net.json")
+    said = (
+        "Golden data were made of other, and the om of net was compiled from net: if these are two"
+    )
+    assert done.returncode == 1 and "The network is wrong: 3 of 3" in done.stdout
+    assert (said in " ".join(done.stdout.split())) == other, done.stdout
+    assert "Which operator is wrong a dump tells" in done.stdout
+
+
 def detector(anchors, classes, pixels, seed=0):
     """Boxes and scores, [anchors, 4 + classes]: of most classes nothing is there."""
     random = np.random.RandomState(seed)

@@ -218,6 +218,28 @@ class TestTwoBuilds:
         )
         assert done.returncode == 2 and "name its file: m.json, u.json" in done.stderr
 
+    def test_builds_of_renamed_operators_are_not_sent_back_to_unfused_om(
+        self, tmp_path, values, go
+    ):
+        ours, theirs = DeviceModel("net"), DeviceModel("plain")
+        for model, prefix in ((ours, "ours"), (theirs, "theirs")):
+            data = half(values["data"], "data", layout="NCHW")
+            model.add(DeviceOp("data", "Data", (), (data,)))
+            before = "data"
+            for number, kind in enumerate(("Conv2D", "Relu", "Relu", "Abs")):
+                name = "%s_%d" % (prefix, number) if number else "conv"
+                value = half(values["relu"] * (1 + number), name)
+                model.add(DeviceOp(name, kind, ((before, 0),), (value,), (name,)))
+                before = name
+        ours.write_tree(str(tmp_path / "dump"))
+        theirs.write_tree(str(tmp_path / "golden"))
+        both = ["-f", ours.write_json(str(tmp_path / "m.json")), "--unfused-om"]
+        done = go("compare", *both, theirs.write_json(str(tmp_path / "u.json")))
+        assert "-f and --unfused-om name other original operators" in done.stdout + done.stderr
+        assert "leave --unfused-om out" in done.stdout
+        # What is proposed does it.
+        assert go("compare", *both[:2], out="without").returncode == 0
+
 
 def test_names_that_are_never_dumped_are_not_suggested(tmp_path, values, go):
     model = DeviceModel("net")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import field
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -116,7 +117,7 @@ def pair_inputs(
         Those that the user tells, by either name, as the om has them.
     """
     done = Paired()
-    couples = couple_inputs(original, om_inputs, done)
+    couples = couple_inputs(original, om_inputs, files, done)
     if couples is None:
         return done
     names = {name for model, om in couples for name in (model.name, om.name)}
@@ -144,10 +145,14 @@ def pair_inputs(
 
 
 def couple_inputs(
-    original: OriginalModel, om_inputs: Sequence[OmInput], done: Paired
+    original: OriginalModel,
+    om_inputs: Sequence[OmInput],
+    files: Mapping[str, str],
+    done: Paired,
 ) -> Optional[List[Tuple[ModelInput, OmInput]]]:
-    """Return each input of the om with that of the model: by its name, else by its type and shape
-    where these leave no other; None, and a problem, where that is not known.
+    """Return each input of the om with that of the model: by its name, by a file that the user
+    gives to both names, else by type and shape where these leave no other; None, and a problem,
+    where that is not known.
     """
     theirs = {each.name: each for each in original.inputs}
     known = {om.name: theirs[om.name] for om in om_inputs if om.name in theirs}
@@ -166,8 +171,17 @@ def couple_inputs(
         )
         return None
     for om in unknown:
+        same = [
+            each
+            for each in rest
+            if om.name in files and _is_same_file(files.get(each.name), files[om.name])
+        ]
+        if len(same) == 1:
+            known[om.name] = same[0]
+            rest.remove(same[0])
+    for om in [om for om in unknown if om.name not in known]:
         # A framework's own name may stand within the om's: serving_default_ids of ids.
-        named = [each for each in rest if each.name in om.name or om.name in each.name]
+        named = [each for each in rest if _is_word_of(each.name, om.name)]
         fitting = [each for each in rest if len(rest) == 1 or _may_be(original, each, om)]
         alike = [
             other
@@ -184,7 +198,7 @@ def couple_inputs(
             done.notes.append(note("input-by-shape", *taken))
         else:
             done.problems.append(
-                "the om's input %s (%s %s) %s, of the model's %s"
+                "the om's input %s (%s %s) %s, of the model's %s%s"
                 % (
                     printable(om.name),
                     om.dtype,
@@ -193,9 +207,28 @@ def couple_inputs(
                     _listed(
                         ["%s (%s)" % (each.name, shown_model(each)) for each in fitting or rest]
                     ),
+                    "; give its file by both names: -i %s=FILE -i MODEL_INPUT=FILE"
+                    % printable(om.name)
+                    if fitting
+                    else "",
                 )
             )
     return None if done.problems else [(known[om.name], om) for om in om_inputs]
+
+
+def _is_same_file(one: Optional[str], other: str) -> bool:
+    return one is not None and os.path.realpath(one) == os.path.realpath(other)
+
+
+def _is_word_of(one: str, other: str) -> bool:
+    """Tell whether the one name stands in the other as a word: ``ids`` in ``serving_default_ids``,
+    but ``a`` not in ``Placeholder``.
+    """
+    return any(
+        re.search("(?<![A-Za-z0-9])%s(?![A-Za-z0-9])" % re.escape(part), whole) is not None
+        for part, whole in ((one, other), (other, one))
+        if part
+    )
 
 
 def _may_be(original: OriginalModel, model: ModelInput, om: OmInput) -> bool:

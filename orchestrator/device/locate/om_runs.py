@@ -142,7 +142,7 @@ def _shapes_of_files(
     those that have its size, which may be none.
     """
     shapes: Dict[str, List[Shape]] = {}
-    for model, om in couple_inputs(original, interface.inputs, Paired()) or ():
+    for model, om in couple_inputs(original, interface.inputs, files, Paired()) or ():
         file = files.get(model.name, files.get(om.name, ""))
         declared = dynamic.shapes.get(om.name, om.shape)
         if om.aipp or -1 not in declared or not os.path.isfile(file):

@@ -16,7 +16,9 @@ from ..metric_text import beside_limit, metric_number
 from .first_divergence import FirstDivergence
 from .summary import Summary
 
-_TOLD = ("outputs-exchanged", "other-outputs")
+OTHER_FILE = "golden-of-another-file"
+_OTHER = "other-outputs"
+_TOLD = ("outputs-exchanged", _OTHER)
 _DUMP = "Which operator is wrong a dump tells: goldwatch config new, then compare the dumps."
 
 
@@ -35,6 +37,9 @@ def outputs_summary(summary: Summary, row_of: Callable[[int], Row]) -> Summary:
             "The network is right as far as its outputs tell: %s within limits."
             % _are_within(summary.passed)
         )
+        for warning in summary.warnings:
+            if warning.code == _OTHER:
+                sentence = "%s But %s." % (sentence, str(warning).rstrip("."))
         return replace(summary, suspects=(), culprit=None, sentence=sentence)
     ious = _same_boxes(summary, row_of)
     if ious:
@@ -51,11 +56,14 @@ def outputs_summary(summary: Summary, row_of: Callable[[int], Row]) -> Summary:
         if total == 1
         else "%d of %d outputs %s" % (summary.failed, total, "is" if summary.failed == 1 else "are")
     )
-    sentence = "The network is wrong: %s outside limits; %s has %s. %s" % (
+    told = {one.code: str(one).rstrip(".") for one in summary.warnings}
+    others = told.get(OTHER_FILE, "")
+    sentence = "The network is wrong: %s outside limits; %s has %s. %s%s" % (
         what,
         first.tensor,
         _value(first),
-        "" if any(one.code in _TOLD for one in summary.warnings) else _DUMP,
+        others and "%s%s. " % (others[0].upper(), others[1:]),
+        "" if any(code in told for code in _TOLD) else _DUMP,
     )
     return replace(summary, suspects=(), culprit=None, sentence=sentence.rstrip())
 
