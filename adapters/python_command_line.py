@@ -16,9 +16,9 @@ FILE, MODULE, CODE, STDIN = "file", "module", "code", "stdin"
 
 #: The command that makes golden data of a model, where that is no script's.
 _OF_MODELS = {
-    kinds.ONNX: "goldwatch golden onnx dump %s -o GOLDEN makes its golden data",
-    kinds.PROTOTXT: "goldwatch golden caffe dump %s WEIGHTS -o GOLDEN makes its golden data",
-    kinds.GRAPH_DEF: "goldwatch golden tf dump --pb %s --inputs NAME=FILE -o GOLDEN runs it",
+    kinds.ONNX: "goldwatch golden onnx dump %s makes its golden data",
+    kinds.PROTOTXT: "goldwatch golden caffe dump %s WEIGHTS makes its golden data",
+    kinds.GRAPH_DEF: "`pb=%s` runs a frozen graph without a script",
 }
 _PYTHON_WORD = re.compile(r"python(\d+(\.\d+)?)?[a-z]?\Z")
 _PLAIN_FLAGS = "bBdEiIOqsSuvx"

@@ -84,7 +84,7 @@ def place(tmp_path_factory):
         (
             "golden tf dump -o out -- net.onnx",
             "net.onnx is an ONNX model, no script",
-            "goldwatch golden onnx dump net.onnx -o GOLDEN",
+            "goldwatch golden onnx dump net.onnx makes",
         ),
         (
             "golden caffe dump net.onnx --random-weights 1 -o out",
