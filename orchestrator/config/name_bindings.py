@@ -98,6 +98,13 @@ class NameBindings:
         """Return the binding that stands at a name."""
         return [binding for binding in self._bindings.get(node.id, ()) if binding.node is node]
 
+    def made_with(self, value: Any) -> Optional[Binding]:
+        """Return the binding that gives a name this value, and nothing else gets it; None where the
+        value stands elsewhere.
+        """
+        every = (binding for bindings in self._bindings.values() for binding in bindings)
+        return next((binding for binding in every if binding.value is value), None)
+
     def parent(self, node: Any) -> Any:
         """Return the node that another one stands in, or None for the module."""
         return self._parents.get(id(node))

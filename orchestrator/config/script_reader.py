@@ -133,6 +133,8 @@ class _Reader:
         # By the CompilerConfig, what its data_dump's type is set to.
         self._data_dump_types: Dict[str, List[Tuple[Block, ast.Attribute, Any]]] = {}
         self._option_tables: List[ast.Dict] = []
+        # Calls of NPURunConfig with a dump_config.
+        self._dumping_runs: List[ast.Call] = []
         # What may set dump options, if nothing in the text does.
         self._possible = PossibleSetters(self._nodes, self._names)
 
@@ -191,6 +193,7 @@ class _Reader:
             for _, target, name, value in settings.steps
             if name in SWITCHES and value not in (False, None)
         ]
+        switched_on += [("NPURunConfig", call) for call in self._dumping_runs]
         for unused in unused_configs(self._nodes, self._names.real_name, switched_on):
             name = unused.variable
             message, fix = (
@@ -414,6 +417,8 @@ class _Reader:
             if keyword.arg != "dump_config":
                 continue
             value = self._names.values.literal(keyword.value)
+            if value is not None:
+                self._dumping_runs.append(node)
             if value is not None and value is not COMPUTED:
                 self._places.problem(
                     self._script.problems,

@@ -18,6 +18,7 @@ TAKERS = {
         "NPURunConfig": "session_config",
     },
     "CompilerConfig": {"get_npu_backend": "compiler_config"},
+    "NPURunConfig": {"NPUEstimator": "config", "Estimator": "config"},
 }
 """By the class of a configuration, the functions that take one, and their argument's name."""
 #: Makes an object of its own of another one; copy.copy may share what holds the options.
@@ -52,7 +53,8 @@ def unused_configs(
     nodes
         Every node with its function and its block, in the order of the text.
     switched_on
-        Where a dump is switched on, the class of the configuration and the assignment's target.
+        Where a dump is switched on, the class of the configuration, and the member that is set or
+        the call that makes it with its options.
 
     Returns
     -------
@@ -67,9 +69,12 @@ def unused_configs(
         return []
     script = _Script(nodes, bindings, real_name)
     found: Dict[int, Unused] = {}
-    for class_name, target in switched_on:
-        root = _root(target)
-        made = root and script.made_by(root)
+    for class_name, place in switched_on:
+        if isinstance(place, ast.Call):
+            made = bindings.made_with(place)
+        else:
+            root = _root(place)
+            made = root and script.made_by(root)
         if not made or script.is_read(made):
             return []
         unused = script.unused(made, class_name)

@@ -65,6 +65,13 @@ train()
 """
 
 
+ESTIMATOR = """
+from npu_bridge.npu_init import *
+dump = DumpConfig(enable_dump=True, dump_path="/tmp", dump_mode="all")
+run = NPURunConfig(dump_config=dump)
+"""
+
+
 def indented(text):
     return "\ndef train(flags):" + text.replace("\n", "\n    ") + "\n"
 
@@ -93,12 +100,20 @@ def indented(text):
             ": Session() in line 11 gets another config",
         ),
         (indented(SESSION) + "    return tf.ConfigProto()", ""),
+        (
+            ESTIMATOR + "NPUEstimator(model_fn, config=NPURunConfig())",
+            ": NPUEstimator() in line 5 gets another config",
+        ),
+        (
+            ESTIMATOR + "run = NPURunConfig()\nNPUEstimator(model_fn, config=run)",
+            ": line 5 binds the name to another object",
+        ),
         (indented(GRAPH) + "    return get_npu_backend()", ": get_npu_backend() in line 9 has no"),
     ],
 )
 def test_where_another_object_is_given_the_one_with_the_options_is_told(text, told):
     (finding,) = unused(text)
-    assert "config holds dump options and is given to nothing" + told in finding.message
+    assert " holds dump options and is given to nothing" + told in finding.message
 
 
 @pytest.mark.parametrize(
@@ -138,6 +153,11 @@ def test_where_another_object_is_given_the_one_with_the_options_is_told(text, to
         + GRAPH.replace("CompilerConfig()", "copy.copy(first)")
         + "torchair.get_npu_backend(compiler_config=first)",
         SESSION.replace(".b = True", ".b = False") + "tf.Session()",
+        ESTIMATOR + "NPUEstimator(model_fn, config=run)",
+        ESTIMATOR + "train(run)",
+        ESTIMATOR.replace("run = ", "NPUEstimator(config=")
+        + ")\nrun = NPURunConfig(dump_config=dump)",
+        ESTIMATOR.replace("=dump)", "=None)") + "NPUEstimator(config=NPURunConfig())",
         SESSION.replace("custom_op.parameter_map", "other.parameter_map") + "tf.Session()",
         # Another module may take it.
         SESSION,
