@@ -57,8 +57,10 @@ _MAY_CONFIGURE = (ACL, EMPTY, JSON, MINDSPORE_CONFIG, MSPROBE_CONFIG, PROTOBUF, 
 _JSON_AS_BYTES = re.compile(rb"\xff\xfe|\xfe\xff|\0?\s*[{\[]")
 _STARTED = re.compile(
     r"\b(?:python[0-9.]*|torchrun|msrun|deepspeed|accelerate)\s+"
-    r"(?:(?:[^\n;&|#\\]|\\\n)*?\s)?([^\s$=;&|]+\.py)\b"
+    r"(?:(?:[^\n;&|#\\]|\\\n)*?\s)?[\"']?((?:\$\{?\w+\}?/)?[^\s$=;&|\"']+\.py)\b"
 )
+#: A folder that a shell script keeps in a variable: its own, or one around it.
+_VARIABLE = re.compile(r"\$\{?\w+\}?/")
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
@@ -127,13 +129,12 @@ def _other_file(path: str, kind: Kind) -> Report:
     if kind.name == SHELL:
         with open_input(path) as stream:
             text = stream.read(MAX_BYTES).decode("utf-8", "replace")
-        named, started = NAMED_FILE.search(text), _STARTED.search(text)
+        named, started = NAMED_FILE.search(text), _started(path, text)
         if named is not None:
             file = named.group(1) or named.group(2)
             fix = "check the file that it names: goldwatch config check %s" % file
-        elif started is not None:
-            script = os.path.join(os.path.dirname(path), started.group(1))
-            fix = "check the script that it starts: goldwatch config check %s" % script
+        elif started:
+            fix = "check the script that it starts: goldwatch config check %s" % started
     elif kind.name == SCRIPT:
         fix = "a script is known by its ending: call it *.py"
     finding = Finding(
@@ -147,6 +148,20 @@ def _other_file(path: str, kind: Kind) -> Report:
         column=1,
     )
     return Report(path, "acl", (finding,))
+
+
+def _started(path: str, text: str) -> str:
+    """Return the Python script that a shell script starts: of those beside it or in the folders
+    around it, into which it may change before, the first; else the name as it is written.
+    """
+    names = [_VARIABLE.sub("", match.group(1)) for match in _STARTED.finditer(text)]
+    folder = os.path.dirname(path)
+    for name in names:
+        for around in ("", "..", os.path.join("..", "..")):
+            script = os.path.normpath(os.path.join(folder, around, name))
+            if os.path.isfile(script):
+                return script
+    return names[0] if names else ""
 
 
 class Checker:

@@ -324,13 +324,28 @@ def test_a_file_that_configures_no_dump_is_called_what_it_is(tmp_path, name, tex
         "python -m torch.distributed.launch --nproc_per_node=8 train.py --x 1",
         "torchrun --nnodes 1 \\\n  --node_rank 0 train.py",
         "msrun --worker_num=8 train.py",
+        "nohup python3.7 ${cur_path}/../train.py --x=1 &",
+        'python3 setup.py\nnohup ${bind_core} python3 "$cur_path/train.py" --x=1',
     ],
 )
-def test_of_a_shell_script_the_script_that_it_starts_is_named(tmp_path, command):
-    path = tmp_path / "train_1p.sh"
+@pytest.mark.parametrize("folder", ["", "test", "test/run"])
+def test_of_a_shell_script_the_script_that_it_starts_is_named(tmp_path, command, folder):
+    path = tmp_path / "net" / folder / "train_1p.sh"
+    path.parent.mkdir(parents=True)
     path.write_text("#!/bin/bash\n# python3 is 3.7\n%s\n" % command)
+    script = tmp_path / "net" / "train.py"
+    if ".." in command:
+        script = path.parent.parent / "train.py"
+    script.write_text("")
     output = CliRunner().invoke(check, [str(path)]).output
-    assert "goldwatch config check %s\n" % (tmp_path / "train.py") in output
+    assert "goldwatch config check %s\n" % script in output
+
+
+def test_of_a_script_that_is_not_there_the_name_is_told_as_it_is_written(tmp_path):
+    path = tmp_path / "train_1p.sh"
+    path.write_text("#!/bin/bash\ncd /home/net\npython3 src/train.py\n")
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "the script that it starts: goldwatch config check src/train.py\n" in output
 
 
 def test_a_module_that_is_given_the_optimizer_may_set_dump_options(tmp_path):
