@@ -255,6 +255,14 @@ NOTES: Dict[str, Said] = {
         "give it alone",
         warns=True,
     ),
+    "model-of-another-file": Said(
+        "of a replay no operator with weights fits, and the om was compiled from another file than "
+        "MODEL",
+        "MODEL is %s, and the om of %s was compiled from %s: if these are two models, no operator "
+        "need be wrong",
+        "give the model that the om was compiled from",
+        warns=True,
+    ),
     "golden-of-another-file": Said(
         "rows fail, no operator with weights fits, and the om was compiled from another file than "
         "golden data were made of",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Dict, List, Set, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, List, Set, Tuple
 
 from ..base.naming import (
     intended_golden_name,
@@ -29,6 +29,7 @@ from ..metrics.row import (
     OTHER_ALONE,
     PASS,
     TARGET_ALONE,
+    Row,
 )
 from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE, gear_named, gear_of
@@ -341,6 +342,27 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
         warnings=(*summary.warnings, *found.values()),
         sentence=summary.sentence + ("" if told else _NONE_FITS),
     )
+
+
+def with_other_original(
+    summary: Summary, rows: Iterable[Row], graph: ModelGraph, model: str
+) -> Summary:
+    """Return the summary of a replay with a warning where the om was compiled from another file,
+    and no operator with weights computes what the model says: two names of one model are no reason.
+    """
+    from ..judging.diagnosis.explain_suspects import LINEAR
+
+    if not summary.failed or graph.compiled_from in ("", model):
+        return summary
+    with_weights = [row for row in rows if row.kind == "output" and row.op_type.lower() in LINEAR]
+    all_fail = all(row.verdict == FAIL for row in with_weights)
+    if not all_fail or len({row.op for row in with_weights}) < 2:
+        return summary
+    said = note("model-of-another-file", model, printable(graph.name), graph.compiled_from)
+    sentence = "%s But no operator with weights computes what MODEL says: %s." % (
+        summary.sentence, str(said),
+    )  # fmt: skip
+    return replace(summary, warnings=(*summary.warnings, said), sentence=sentence)
 
 
 def _no_weights_fit(run: Run, place: Place) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from caffe_as_onnx import AsOnnx
 from in_process import run_here
 from onnx import TensorProto, helper
-from onnx_device import on_device
+from onnx_device import on_device, write_model
 from replay_device import culprits, reasons
 
 from goldwatch.base.errors import EnvironmentProblem, UsageError
@@ -492,3 +492,35 @@ def test_a_cast_between_floats_is_judged_as_compare_does(tmp_path, factor) -> No
     if factor != 1.0:
         (row,) = result.rows("fail")
         assert row.op == "back" and "differs by 1.0 % from what is computed" in row.reason
+
+
+@pytest.mark.parametrize("file, other", [("other.onnx", True), ("net.onnx", False)])
+def test_a_model_that_the_om_was_not_compiled_from_is_told_so(tmp_path, file, other) -> None:
+    """Its weights are others: no operator computes what it says."""
+
+    def made(name, seed):
+        random = np.random.RandomState(seed)
+        weights = [build.weight("w%d" % n, random.randn(4, 4).astype(np.float32)) for n in (1, 2)]
+        nodes = [
+            helper.make_node("MatMul", ["x", "w1"], ["h"], "fc1"),
+            helper.make_node("Relu", ["h"], ["r"], "act"),
+            helper.make_node("MatMul", ["r", "w2"], ["y"], "fc2"),
+        ]
+        values = [build.value("x", (2, 4))], [build.value("y", (2, 4))]
+        return build.save(tmp_path / name, build.model(nodes, *values, weights))
+
+    feeds = {"x": np.random.RandomState(0).randn(2, 4).astype(np.float32)}
+    device = on_device(made("net.onnx", 1), feeds)
+    write_files(str(tmp_path / "dump"), device.dumps())
+    om = str(tmp_path / "om.json")
+    write_model(device, om, "atc --model=/models/net.onnx --output=net")
+    options = ReplayOptions(
+        target=str(tmp_path / "dump"),
+        original=made(file, 2),
+        model=om,
+        out=str(tmp_path / "out"),
+    )
+    result = replay(options)
+    assert result.exit_code == 1 and sorted(culprits(result)) == ["fc1", "fc2"]
+    assert ("was compiled from net: if these are two models" in result.sentence) == other
+    assert any(one.code == "model-of-another-file" for one in result.summary.warnings) == other

@@ -43,6 +43,7 @@ from ..compare_given_pairs import compare_given_pairs
 from ..comparison_options import ONE, ComparisonOptions
 from ..engine import Engine
 from ..golden_files import Goldens
+from ..mismatch_warnings import with_other_original
 from ..result import RunResult
 from ..run_status import keep_judgement
 from ..workers import Workers
@@ -338,7 +339,8 @@ def replay(
                 with store.transaction():
                     engine.put_rows(_judged_rows(store.rows(), recomputer))
         all_notes = (*notes, *(note("replayed", text) for text in runner.notes), *store.notes)
-        return _finish(store, compared, graph, fails, bool(options.ops), all_notes)
+        model = os.path.splitext(os.path.basename(str(options.original)))[0]
+        return _finish(store, compared, graph, fails, bool(options.ops), all_notes, model)
 
 
 def _finish(
@@ -348,6 +350,7 @@ def _finish(
     earlier_failed: bool,
     some_ops: bool,
     notes: Tuple[Note, ...],
+    model: str,
 ) -> RunResult:
     """Judge the operators and write all result files.
 
@@ -357,12 +360,15 @@ def _finish(
         Whether the comparison with golden data fails.
     some_ops
         Whether only some of the operators were run again.
+    model
+        The name of the original model's file, without its ending.
     """
     limits = compared.limits
     with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
         results.write_tables()
         judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
         summary = replay_summary(judged, store.rows("index"), limits, earlier_failed, some_ops)
+        summary = with_other_original(summary, store.rows("index"), graph, model)
         code = exit_code(summary)
         how = {"comparison": REPLAY, "golden_fails": earlier_failed}
         keep_judgement(store, how, summary, code, summary.sentence, notes)
