@@ -268,5 +268,7 @@ def _require_matches(graph: ModelGraph, selected: Sequence[str]) -> None:
             near = nearest_names(glob, names, _SHOWN)
             raise UsageError(
                 "no op of the model matches %s" % glob,
-                hint="near it: %s" % ", ".join(near) if near else None,
+                hint="near it: %s" % ", ".join(near)
+                if near
+                else "there are, for example, %s" % ", ".join(names[:_SHOWN]),
             )
