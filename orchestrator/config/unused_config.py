@@ -74,7 +74,7 @@ def unused_configs(
             made = bindings.made_with(place)
         else:
             root = _root(place)
-            made = root and script.made_by(root)
+            made = None if root is None else script.made_by(root)
         if not made or script.is_read(made):
             return []
         unused = script.unused(made, class_name)
