@@ -15,6 +15,8 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = _FUNCTIONS + (ast.ClassDef, ast.Module)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 #: Calls by which a program gets at names that its text does not show.
+#: Of a name that is bound more often in one scope, it is not told which binding a place reads.
+_MOST_BINDINGS = 50
 _BY_TEXT = ("globals", "locals", "vars", "eval", "exec")
 
 
@@ -50,12 +52,18 @@ class NameBindings:
         self._parents: Dict[int, Any] = {}
         self._blocks: Dict[int, Block] = {}
         self._bindings: Dict[str, List[Binding]] = {}
+        self._by_value: Dict[int, Binding] = {}
+        # Nodes that belong to what a function, class or module does.
+        self._inside: Set[int] = set()
         self.loads: Dict[str, List[ast.Name]] = {}
         # Names that another function may bind, and whether any name may be read by its text.
         self.shared: Set[str] = set()
         self.by_text = False
         for node, _, block in nodes:
             self._blocks[id(node)] = block
+            if isinstance(node, _SCOPES):
+                body = node.body if isinstance(node.body, list) else [node.body]
+                self._inside.update(map(id, body))
             for child in ast.iter_child_nodes(node):
                 # A context such as Load is one object for all.
                 if not isinstance(child, ast.expr_context):
@@ -93,6 +101,8 @@ class NameBindings:
         scope = self.scope_of(node)
         binding = Binding(node, value, scope, self._blocks[id(node)])
         self._bindings.setdefault(name, []).append(binding)
+        if value is not None:
+            self._by_value[id(value)] = binding
 
     def at(self, node: ast.Name) -> List[Binding]:
         """Return the binding that stands at a name."""
@@ -102,8 +112,7 @@ class NameBindings:
         """Return the binding that gives a name this value, and nothing else gets it; None where the
         value stands elsewhere.
         """
-        every = (binding for bindings in self._bindings.values() for binding in bindings)
-        return next((binding for binding in every if binding.value is value), None)
+        return self._by_value.get(id(value))
 
     def parent(self, node: Any) -> Any:
         """Return the node that another one stands in, or None for the module."""
@@ -116,7 +125,7 @@ class NameBindings:
         argument = isinstance(node, ast.arg)
         inner, outer = node, self.parent(node)
         while outer is not None:
-            if isinstance(outer, _SCOPES) and _is_body(outer, inner):
+            if isinstance(outer, _SCOPES) and id(inner) in self._inside:
                 return outer
             if argument and isinstance(outer, _FUNCTIONS):
                 return outer
@@ -128,6 +137,8 @@ class NameBindings:
         bindings = self._bindings.get(use.id, [])
         scope = self.scope_of(use)
         own = [binding for binding in bindings if binding.scope is scope]
+        if len(own) > _MOST_BINDINGS:
+            return own
         if own:
             return [binding for binding in own if self._reaches(binding, use, own)]
         while scope is not None:
@@ -179,10 +190,3 @@ class NameBindings:
             ):
                 return other
         return None
-
-
-def _is_body(scope: Any, node: Any) -> bool:
-    """Tell whether a child of a function, class or module belongs to what it does."""
-    return node is scope.body or (
-        isinstance(scope.body, list) and any(node is statement for statement in scope.body)
-    )

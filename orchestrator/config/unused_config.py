@@ -75,7 +75,11 @@ def unused_configs(
         else:
             root = _root(place)
             made = None if root is None else script.made_by(root)
-        if not made or script.is_read(made):
+        if made is None:
+            return []
+        if id(made.node) in found:
+            continue
+        if script.is_read(made):
             return []
         unused = script.unused(made, class_name)
         if unused is None:

@@ -169,3 +169,13 @@ def test_where_another_object_is_given_the_one_with_the_options_is_told(text, to
 )
 def test_a_configuration_that_something_may_take_is_not(text):
     assert unused(text) == []
+
+
+def test_many_settings_and_bindings_of_a_name_take_no_longer_each():
+    """A setting is one step more; which object a name that is bound often has is not told."""
+    many = SESSION.replace(
+        "custom_op.name",
+        'custom_op.parameter_map["enable_dump"].b = True\n' * 2000 + "custom_op.name",
+    )
+    assert len(unused(many + "tf.Session()")) == 1
+    assert unused(SESSION * 60 + "tf.Session()") == []
