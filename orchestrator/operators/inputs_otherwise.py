@@ -5,11 +5,23 @@ order, of other nodes, or rounded to narrower types.
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any, Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
-from .registry import Inputs, Node
+from .registry import CannotCompute, Inputs, Node, find
+from .splittable_axes import Window
 from .value_with_error import Value
 from .variants import AS_IT_IS, MOST_ORDERED, Variant, input_name, replaced, text_of
 
@@ -276,15 +288,16 @@ _TAILS = (1, 2, 3, 4, 8, 16, 32)
 
 
 def without_tail(node: Node, inputs: Inputs) -> Iterator[Variant]:
-    """Yield a node that leaves out the last ones along an axis of what it sums, or of an image: it
-    takes 0 for them, or counts without them.
+    """Yield a node that leaves out the last ones along an axis that it sums over, or of an image:
+    it takes 0 for them, or counts without them.
     """
     first = inputs[0] if inputs else None
     if first is None or not first.is_float:
         return
     shape = first.array.shape
-    ways = [(shape, axis, "along axis %d" % axis) for axis in reversed(range(len(shape)))]
-    if len(shape) == 4:
+    summed = set(range(len(shape))) - _apart(node, inputs)
+    ways = [(shape, axis, "along axis %d" % axis) for axis in sorted(summed, reverse=True)]
+    if len(shape) == 4 and {2, 3} <= summed:
         flat = (*shape[:2], shape[2] * shape[3])
         ways.append((flat, 2, "along axes 2 and 3 together"))
     for whole, axis, along in ways:
@@ -310,6 +323,21 @@ def without_tail(node: Node, inputs: Inputs) -> Iterator[Variant]:
             yield Variant(SUMS, which + " (taken as 0)", AS_IT_IS, node, zeroed)
             if whole == shape:
                 yield Variant(SUMS, which, AS_IT_IS, node, cut)
+
+
+def _apart(node: Node, inputs: Inputs) -> Set[int]:
+    """Return the axes of its first input of which each index makes outputs of its own: the node
+    does not sum over them.
+    """
+    operator = find(node.dialect, node.type)
+    values = [None if one is None else one.array for one in inputs]
+    shapes = [None if one is None else one.shape for one in values]
+    try:
+        parts = operator.parts(node, shapes, values) if operator and operator.parts else None
+    except (CannotCompute, IndexError, ValueError):
+        return set()
+    windows = [along[0] for along in parts.axes.values()] if parts is not None else []
+    return {one.axis for one in windows if one is not None and one == Window(one.axis)}
 
 
 def of_siblings(

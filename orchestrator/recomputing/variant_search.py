@@ -20,6 +20,7 @@ from typing import (
 import numpy as np
 
 from .. import operators
+from ..base.wording import percent
 from ..operators import Arithmetic, Node, Value
 from ..operators.variants import AS_IT_IS
 from ..tensors.type_precision import rounding_of
@@ -332,8 +333,10 @@ def _shown(entries: Sequence[Accepted]) -> Tuple[str, str]:
 
 def agreement(agree: int, model_agree: int, elements: int) -> str:
     """Return how many elements agree with an explanation and with the model, in words."""
-    share = 100.0 * model_agree / max(1, elements)
-    return "%s of %s elements agree, with the model's %.2g %%" % (
+    share = percent(model_agree / max(1, elements))
+    if share == "100 %" and model_agree < elements:
+        share = "all but " + format(elements - model_agree, ",")
+    return "%s of %s elements agree, with the model's %s" % (
         format(agree, ","),
         format(elements, ","),
         share,

@@ -20,6 +20,7 @@ from goldwatch.judging.by_recomputation import excess
 from goldwatch.operators.elementwise import erf
 from goldwatch.operators.value_with_error import Value
 from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
+from goldwatch.recomputing.variant_search import agreement
 from goldwatch.recomputing.variant_trials import Output, agreeing
 from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
@@ -1108,6 +1109,38 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
     assert kind == "noise" or "as the compiled model holds" in said["next"]
 
 
+@pytest.mark.parametrize("dumped", [True, False])
+def test_other_weights_of_whole_numbers_are_no_saturation(net, dumped):
+    """The largest values hold most of the error, and cutting them off explains that."""
+    random = np.random.RandomState(1)
+    own = random.randint(0, 15, (16, 16)).astype(np.int8)
+    other = np.full_like(own, 3)
+    x = random.randint(0, 15, (16, 16)).astype(np.float32)
+    nodes = [
+        node("Cast", ["x"], ["q"], name="first", to=3),
+        node("MatMulInteger", ["q", "w"], ["t"], name="op"),
+        node("Cast", ["t"], ["y"], name="last", to=1),
+    ]
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    models = [build.model(nodes, *ends, [build.weight("w", one)]) for one in (own, other)]
+    net.prepare(models[0], {"x": x})
+    build.save(pathlib.Path(net.path("b.onnx")), models[1])
+    made = on_device(net.path("b.onnx"), {"x": x})
+    device = DeviceModel(made.name)
+    for op in made.ops:
+        if op.name == "op" and dumped:
+            device.add(DeviceOp("w", "Const", outputs=(DeviceTensor(other),)))
+            op = dataclasses.replace(op, inputs=(*op.inputs[:1], ("w", 0)))
+        device.add(op)
+    write_model(device, net.path("net.json"), "atc --model=m.onnx")
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), device.dumps())
+    suspect = only_suspect(net.compare()[1]["summary"])
+    said = suspect["explanations"][0]
+    assert suspect["op"] == "op" and said["kind"] == ("attribute" if dumped else "unexplained")
+    assert ("the weights of its own dump (input 1; 245 of 256 " in said["sentence"]) == dumped
+
+
 @pytest.mark.parametrize(
     "kind", ["both", "one", "exchanged", "one, of another file", "shape", "shape, the model's json"]
 )
@@ -1472,6 +1505,34 @@ def test_what_a_kernel_leaves_out_of_its_sums_is_named(net, kind):
     net.prepare(model, feeds, fault=("op", lambda array: wrong(-feeds["x"])))
     (told,) = only_suspect(net.compare()[1]["summary"])["explanations"]
     assert said in told["sentence"] and "where each sum ends" in told["next"]
+
+
+@pytest.mark.parametrize("count", [1, 16])
+def test_rows_that_are_not_summed_over_are_not_left_out_of_sums(net, count):
+    shape, zero = (64, 32), np.s_[64 - count :]
+    made = node("MatMul", ["u", "w"], ["y"], name="op")
+    nodes = [node("Neg", ["x"], ["u"], name="first"), made]
+    model = build.model(
+        nodes, [build.value("x", shape)], [build.value("y", None)], [build.weight("w", SUMMED)], 17
+    )
+
+    def unwritten(right):
+        right = right.copy()
+        right[zero] = 0
+        return right
+
+    net.prepare(model, {"x": float16_values(shape)}, fault=("op", unwritten))
+    told = only_suspect(net.compare()[1]["summary"])["explanations"]
+    said = "%d of 64 indices of axis 0 are 0 throughout, the first is %d" % (count, 64 - count)
+    assert [one["kind"] for one in told] == ["not-written"] and said in told[0]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("agree", "said"),
+    [(512, "100 %"), (511, "all but 1"), (509, "99 %"), (256, "50 %"), (1, "0.20 %"), (0, "0 %")],
+)
+def test_how_many_elements_agree_with_the_model_is_a_share(agree, said):
+    assert agreement(512, agree, 512) == "512 of 512 elements agree, with the model's " + said
 
 
 @pytest.mark.parametrize("size", [8, 16])
