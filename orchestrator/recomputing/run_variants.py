@@ -8,7 +8,18 @@ from __future__ import annotations
 import math
 from functools import partial
 from itertools import permutations
-from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
@@ -56,6 +67,7 @@ _NEXT_NOT_WRITTEN = (
     "look at the operator's tiling in the compiled model (what each core computes), and run the "
     "same input twice: what was not written may hold other values then"
 )
+_OF_ZEROS = "computed of weights or inputs that are 0, or not written"
 _NEXT_OTHER_VALUES = (
     "compare that part of any weights in the compiled model with the original's, and run the same "
     "input twice: what was not written may hold other values then"
@@ -256,34 +268,57 @@ def _indices_not_written(written: Written) -> Iterator[Instead]:
 
 
 def _borders_not_written(written: Written) -> Iterator[Instead]:
-    """Yield where indices of several axes are 0 throughout, and all others are right: the last row
-    and the last column.
+    """Yield where indices of one axis or several are 0 throughout, and all others are right: the
+    last row and the last column.
     """
     output = written.output
     actual, shape = output.actual, output.actual.shape
     right = agreeing(output, output.computed)
-    empty = np.zeros(shape, bool)
-    words = []
+    zeros = {}
     for axis in range(len(shape)) if actual.dtype.kind == "f" else ():
         over = tuple(number for number in range(len(shape)) if number != axis)
         zero = ~actual.any(over) & ~right.all(over)
         if zero.any():
-            empty |= zero.reshape([-1 if number == axis else 1 for number in range(len(shape))])
-            counts = int(np.count_nonzero(zero)), shape[axis], axis, int(np.argmax(zero))
-            words.append("%d of %d indices of axis %d (the first is %d)" % counts)
+            zeros[axis] = zero
+    for axis in sorted(zeros, key=lambda one: -np.count_nonzero(zeros[one])):
+        # What is left beside the others is 0 by right there (of a Relu): nothing was left out.
+        others = {one: zero for one, zero in zeros.items() if one != axis}
+        if others and right[~_at_any(others, shape)].all():
+            zeros = others
+    empty = _at_any(zeros, shape)
     if (
-        len(words) > 1
-        and np.count_nonzero(~right & empty) >= _FEWEST <= np.count_nonzero(~empty)
-        and right[~empty].all()
+        not np.count_nonzero(~right & empty) >= _FEWEST <= np.count_nonzero(~empty)
+        or not right[~empty].all()
     ):
+        return
+    words = [
+        "%d of %d indices of axis %d (the first is %d)"
+        % (np.count_nonzero(zero), shape[axis], axis, np.argmax(zero))
+        for axis, zero in zeros.items()
+    ]
+    of_all = "%s are 0 throughout, and all others are right: that " % " and ".join(words)
+    if len(words) == 1 or not all(_is_end(zero) for zero in zeros.values()):
+        yield Instead("not-written", of_all + "part was " + _OF_ZEROS, _NEXT_OTHER_VALUES)
+    else:
         yield Instead(
             "not-written",
-            "%s are 0 throughout, and all others are right: that border was not computed (pads and "
-            "what they hold, output_padding, ceil_mode, or the tiling there), or not written"
-            % " and ".join(words),
-            "compare the operator's pads, mode, output_padding and ceil_mode in the om's json with "
-            "the original model, and look at its tiling",
+            of_all + "border was not computed, or not written",
+            "look at the operator's tiling, and compare its pads, mode, output_padding and "
+            "ceil_mode, where it has such, in the om's json with the original model",
         )
+
+
+def _at_any(chosen: Mapping[int, Array], shape: Sequence[int]) -> Array:
+    """Return which elements of a shape stand at an index that is chosen of some axis."""
+    at = np.zeros(shape, bool)
+    for axis, indices in chosen.items():
+        at |= indices.reshape([-1 if number == axis else 1 for number in range(len(shape))])
+    return at
+
+
+def _is_end(chosen: Array) -> bool:
+    """Tell whether the indices that are chosen are the first ones, the last ones, or both."""
+    return bool(np.count_nonzero(chosen[1:] != chosen[:-1]) <= 1 + (chosen[0] and chosen[-1]))
 
 
 def right_alone(output: Output) -> str:

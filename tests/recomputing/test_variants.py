@@ -730,6 +730,28 @@ def test_rows_of_0_are_not_written_also_where_other_weights_are_rounded_otherwis
     assert of_written(y, made) is None
 
 
+@pytest.mark.parametrize("rows", [1, 31])
+def test_rows_of_a_relu_that_were_not_written_are_no_border(rows):
+    """Columns whose elements are 0 by right where a row is left were written."""
+    y = np.maximum(np.random.RandomState(0).standard_normal((32, 32)), 0).astype(np.float32)
+    made = y.copy()
+    made[32 - rows :] = 0
+    said = of_written(y, made)
+    words = "%d of 32 indices of axis 0 (the first is %d) are 0 throughout, and all others are right"
+    assert said.kind == "not-written" and "border" not in said.sentence + said.next
+    assert words % (rows, 32 - rows) in said.sentence and "pads" not in said.next
+
+
+def test_rows_and_columns_in_the_middle_are_no_border():
+    y = np.random.RandomState(0).standard_normal((32, 32)).astype(np.float32)
+    for rows, is_border in ((slice(31, 32), True), (slice(4, 6), False)):
+        made = y.copy()
+        made[rows], made[:, 0] = 0, 0
+        said = of_written(y, made)
+        assert said.kind == "not-written" and "and 1 of 32 indices of axis 1 (" in said.sentence
+        assert ("border" in said.sentence) == is_border == ("pads" in said.next)
+
+
 @pytest.mark.parametrize("rows", [[0], [3, 7], []])
 def test_rows_that_alone_are_right_are_told_where_nothing_explains_the_others(net, rows):
     x, other = np.random.RandomState(0).standard_normal((2, 64, 16)).astype(np.float32)
@@ -747,6 +769,12 @@ def test_rows_that_alone_are_right_are_told_where_nothing_explains_the_others(ne
     words = {0: "it (tried", 1: "it; index 0 of axis 0 alone is right (",
              2: "it; indices 3, 7 of axis 0 alone are right ("}  # fmt: skip
     assert "no known variant explains " + words[len(rows)] in entry["sentence"]
+    # Without the original model too.
+    os.remove(net.path("m.onnx"))
+    os.remove(net.path("golden", "manifest.json"))
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    words[0] = "and no pattern fits"
+    assert words[len(rows)] in entry["sentence"]
 
 
 @pytest.mark.parametrize(("axis", "step"), [(0, 1), (1, 1), (1, -3), (2, 2), (3, -1)])

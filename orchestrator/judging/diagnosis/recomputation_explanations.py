@@ -136,14 +136,15 @@ def explanations_by_computing(
     ]
     if explanations:
         return explanations
-    if searched is None:
-        explanations = [
-            _of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)
-        ]
     output = Output(
         (0, 0), recomputed.actual, Value(np.asarray(recomputed.computed)), recomputed.dtype
     )
-    return explanations or [unexplained(search, right_alone(output))]
+    known = right_alone(output)
+    if searched is None and not known:
+        explanations = [
+            _of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)
+        ]
+    return explanations or [unexplained(search, known)]
 
 
 def _all_tiny(recomputed: ComputedPair) -> bool:
