@@ -302,9 +302,10 @@ def _borders_not_written(written: Written) -> Iterator[Instead]:
     else:
         yield Instead(
             "not-written",
-            of_all + "border was not computed, or not written",
-            "look at the operator's tiling, and compare its pads, mode, output_padding and "
-            "ceil_mode, where it has such, in the om's json with the original model",
+            of_all + "border was not computed (the tiling there; pads and what they hold, "
+            "output_padding, ceil_mode, where it has such), or not written",
+            "look at the operator's tiling, and compare pads, mode, output_padding and ceil_mode, "
+            "where it has such, in the om's json with the original model",
         )
 
 

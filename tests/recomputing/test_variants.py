@@ -737,7 +737,9 @@ def test_rows_of_a_relu_that_were_not_written_are_no_border(rows):
     made = y.copy()
     made[32 - rows :] = 0
     said = of_written(y, made)
-    words = "%d of 32 indices of axis 0 (the first is %d) are 0 throughout, and all others are right"
+    words = (
+        "%d of 32 indices of axis 0 (the first is %d) are 0 throughout, and all others are right"
+    )
     assert said.kind == "not-written" and "border" not in said.sentence + said.next
     assert words % (rows, 32 - rows) in said.sentence and "pads" not in said.next
 
