@@ -8,6 +8,7 @@ import operator
 import os
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..base.errors import FormatError, GoldwatchError, NotThere, UsageError
@@ -27,12 +28,20 @@ from ..base.naming import (
     sanitise_golden,
 )
 from ..base.notes import Note, note
-from ..base.safe_reading import AnyPath, path_text
+from ..base.safe_reading import AnyPath, path_text, sha256_of_file
 from ..base.wording import listed, plural
 from ..tensors.tensor import Tensor
 from .dump_file import DumpFile
 from .dump_tree import DumpTree
-from .folder_listing import DumpEntry, FolderListing, GoldenFile, full_name_of, look_at, walk
+from .folder_listing import (
+    DumpEntry,
+    FolderListing,
+    GoldenFile,
+    Signature,
+    full_name_of,
+    look_at,
+    walk,
+)
 from .npy import open_npy, open_npy_once
 from .place import Place, is_number, place_of
 from .statistics_csv import is_table_of_ops, table_paths
@@ -459,7 +468,7 @@ class GoldenSet:
         folders = _several_models(_of_op(self._files.get((key, index), []), op_name))
         if folders:
             return (
-                "GOLDEN has other values of it in each of %s, which have a manifest each: which "
+                "GOLDEN has other values of it in each of %s: which "
                 "are of this model cannot be told; call the folder of its golden data as the "
                 "model, or give it alone" % listed(folders, 5)
             )
@@ -608,19 +617,27 @@ class GoldenSet:
 
 
 def _several_models(entries: List[GoldenEntry]) -> List[str]:
-    """Return the folders whose manifests tell other values of one output, those of steps left out;
-    none where all tell the same.
+    """Return the folders that hold other values of one output, those of steps left out; none where
+    all hold the same.
     """
     folders = {os.path.dirname(entry.rel): entry.path for entry in entries}
     if len(folders) < 2:
         return []
     hashes = {
-        folder or ".": recorded_sha256(path)
+        folder or ".": recorded_sha256(path) or _sha256_of(path, look_at(path))
         for folder, path in folders.items()
         if not any(map(is_number, folder.split(os.sep)))
     }
-    known = sorted(folder for folder, sha256 in hashes.items() if sha256 is not None)
-    return known if len({hashes[folder] for folder in known}) > 1 else []
+    return sorted(hashes) if len(set(hashes.values())) > 1 else []
+
+
+@lru_cache(maxsize=1024)
+def _sha256_of(path: str, signature: Optional[Signature]) -> str:
+    """Return the hash of a file that looks so; empty where it cannot be read: its row says why."""
+    try:
+        return sha256_of_file(path)
+    except (GoldwatchError, OSError):
+        return ""
 
 
 def _of_op(entries: List[GoldenEntry], op_name: str) -> List[GoldenEntry]:

@@ -202,9 +202,10 @@ class Goldens:
     Attributes
     ----------
     model_folders
-        The model by the name of a folder GOLDEN/{name}/ that holds a manifest of golden data of its
-        own: {name}'s, or, where no model of the run is called so, the one that is called as the
-        file of the original model in the manifest, or that file where models were compiled from it.
+        The model by the name of a folder GOLDEN/{name}/ that holds golden data of its own, for a
+        model of the run is called so or a manifest lies there: {name}'s, or, where no model is
+        called so, the one that is called as the file of the original model in the manifest, or that
+        file where models were compiled from it.
     changed
         A file has changed or gone that pairs may have been compared with; whoever plans those
         pairs anew sets it back.
@@ -347,8 +348,9 @@ class Goldens:
     def _set(self, step: str) -> GoldenSet:
         if step not in self._of_step:
             self._of_step[step] = made = GoldenSet(self.folder, [])
-            for path in sorted(self._shared) if self._takes_shared(step) else ():
-                made.add(path)
+            for path in sorted(self._shared):
+                if self._takes_shared(step, path):
+                    made.add(path)
         return self._of_step[step]
 
     def _step_of(self, path: str) -> Optional[str]:
@@ -371,7 +373,7 @@ class Goldens:
             return None
         name = parts[0]
         folder = os.path.join(self.folder, name)
-        if name not in self.model_folders and _has_manifest(folder):
+        if name not in self.model_folders and (name in self._models or _has_manifest(folder)):
             self.model_folders[name] = self._model_of(name, folder)
         return self.model_folders.get(name, name if is_number(name) else None)
 
@@ -385,17 +387,23 @@ class Goldens:
         elif self.steps not in (ONE, EACH):
             self._shared.add(path)
             for name, other in self._of_step.items():
-                if self._takes_shared(name):
+                if self._takes_shared(name, path):
                     other.add(path)
 
-    def _takes_shared(self, step: str) -> bool:
-        """Tell whether what lies in GOLDEN itself is for a step or model, too: not where it has a
-        manifest of its own, or is of another model."""
+    def _takes_shared(self, step: str, path: str) -> bool:
+        """Tell whether a file that is of no step or model alone is for one, too: not for a model
+        with a folder of its own where GOLDEN has a manifest, or the file lies in a folder beside;
+        nor where GOLDEN is of another model.
+        """
         own = self._own_model()
         ours = {*self._models, *self._compiled_from.values()}
         if step in ours and (own in ours or self._own_name in ours):
             return step == own
-        return step not in self.model_folders.values() or not _has_manifest(self.folder)
+        if step not in self.model_folders.values():
+            return True
+        folder = os.path.relpath(os.path.dirname(path), self.folder).split(os.sep)[0]
+        beside = folder != os.curdir and self.model_folders.get(folder) != step
+        return not beside and not _has_manifest(self.folder)
 
     def shares_file(self, path: str, inode: int) -> bool:
         """Tell whether a file is golden data under any other name: by a link, or a hard link."""

@@ -74,6 +74,31 @@ def test_golden_data_of_several_runs_are_not_merged_without_a_word(models):
     assert "(picture, words), and none has the name of TARGET's model image, text" in text
 
 
+def without_manifests(models):
+    for name in ("image", "text"):
+        os.remove(str(models / "golden" / name / "manifest.json"))
+
+
+@pytest.mark.parametrize("model", ["js", "js/image.json"])
+def test_a_folder_of_a_models_name_is_its_own_without_a_manifest(models, model):
+    without_manifests(models)
+    code, text = compared(models, "golden", "-f", model)
+    assert code == 0 and " 0 fail" in text and "other values" not in text, text
+
+
+def test_other_values_in_folders_of_other_names_are_compared_with_none(models):
+    without_manifests(models)
+    for name, other in (("image", "first"), ("text", "second")):
+        (models / "golden" / name).rename(models / "golden" / other)
+    code, text = compared(models, "golden", "-f", "js")
+    assert code in (3, 4) and "confidence" not in text, text
+    with open(str(models / "out" / "result.json")) as stream:
+        rows = json.load(stream)["rows"]
+    reasons = {row["reason"] for row in rows if row["verdict"] == "not_compared"}
+    assert any("other values of it in each of first, second" in reason for reason in reasons)
+    assert not [row for row in rows if row["verdict"] == "fail"]
+
+
 def test_the_json_of_one_model_judges_that_model_alone(models):
     code, text = compared(models, "golden/image", "-f", "js/image.json")
     assert code == 0, text
