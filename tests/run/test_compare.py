@@ -80,7 +80,7 @@ def test_the_broken_operator_is_the_first_divergence(make_network) -> None:
         "op/1_fused (Conv2D) is the first operator outside its limits"
         in done.stdout.splitlines()[-2]
     )
-    assert "its own" in done.stdout.splitlines()[-2]
+    assert "the error arises here" in done.stdout.splitlines()[-2]
 
 
 def test_missing_golden_data_exits_with_3_and_is_accepted_with_allow_missing(network) -> None:
