@@ -29,6 +29,7 @@ from ..metrics.row import BY_ROUNDING, FAIL, NOT_COMPARED, PASS, Row
 from ..model.op_node import without_gear
 from ..reports.result_json import RESULT_FILE
 from ..run.result import RunResult
+from ..run.watch_options import KEEP_ALL
 from .error_handling import report_error
 from .next_commands import masked_beyond_the_type
 from .printing import columns_of, put_escaped, put_line, put_wrapped
@@ -49,6 +50,11 @@ _COMPARE_INPUTS = (
 _CURE = (
     "it chooses the operators to compute in float32; this command with --cure --force chooses, "
     "converts, runs and judges again"
+)
+_CURE_AGAIN = (
+    "this command with --cure --force: it dumps again and keeps all, chooses the operators to "
+    "compute in float32, converts, runs and judges again (--keep all --force keeps the dumps for "
+    "goldwatch cure, which chooses only)"
 )
 
 
@@ -488,8 +494,11 @@ def _tell_culprits(outcome: Outcome, cured: bool) -> None:
 
 
 def _tell_cure(search: Search, result: CaseResult) -> None:
-    """Print the command that chooses what to compute in float32."""
+    """Print the command that chooses what to compute in float32; it computes from all dumps."""
     plan = search.plan
+    if plan.request.keep != KEEP_ALL:
+        put_wrapped("  next: %s" % _CURE_AGAIN, "    ")
+        return
     words = [os.path.join(result.folder, RUN)]
     words += [] if plan.interface is None else ["-f", plan.interface.path]
     words += [] if plan.original is None else ["--original", plan.original.path]

@@ -171,7 +171,7 @@ def test_small_errors_add_up_only_where_that_was_computed(finished, inherited, l
     summary = replace(found.summary, **changes)
     result = CaseResult(SimpleNamespace(shapes={}), str(finished.folder / "out"), 1)
     result.run = replace(found, summary=summary)
-    plan = SimpleNamespace(interface=None, original=None)
+    plan = SimpleNamespace(interface=None, original=None, request=SimpleNamespace(keep="all"))
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         print_outcome(Outcome(SimpleNamespace(notes=[], plan=plan), [result]))
@@ -996,7 +996,9 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     small(place.folder / "large.onnx", scale=3000.0)
     place.atc("large.onnx", "large.om", "--precision_mode=force_fp16")
     found = place.locate("large.onnx", "large.om", "-o", "found")
-    assert found.returncode == 1 and "this command with --cure --force" in found.stdout
+    assert found.returncode == 1 and "next: this command with --cure --force" in found.stdout
+    assert "next: goldwatch cure" not in found.stdout, "dumps that it needs are deleted"
+    found = place.locate("large.onnx", "large.om", "-o", "found", "--keep", "all", "--force")
     (line,) = [line for line in found.stdout.splitlines() if "next: goldwatch cure" in line]
     words = shlex.split(line.split("next: ")[1])
     chosen = run_here(words, str(place.folder))

@@ -199,6 +199,8 @@ class Measured(NamedTuple):
         The network as it is computed here; None where something is missing for that.
     elements
         Of all its tensors.
+    gone
+        Operators that could not be computed again because their dumps are deleted.
     notes
         What the user must know.
     """
@@ -211,6 +213,7 @@ class Measured(NamedTuple):
     nodes: Optional[Set[str]]
     rehearsal: Optional[Rehearsal]
     elements: int
+    gone: Tuple[str, ...]
     notes: Tuple[Note, ...]
 
 
@@ -247,9 +250,8 @@ class _Measuring:
             None if opened.is_replay else self._recomputation,
         )
         # Have the files of the place known, so that they can be read again.
-        root = self._engine.catalogue.root
         for rel in sorted({op.file for op in self._seen.ops if op.file}):
-            self._engine.meet(rel if rel.startswith("/") else "%s/%s" % (root, rel))
+            self._engine.meet(self._path(rel))
         self._engine.places.settled = True
         self._judged: Mapping[Tuple[Place, str, int], RecomputationVerdict] = {}
         self._ops: Dict[str, OpPrecision] = {}
@@ -286,8 +288,20 @@ class _Measuring:
             self._recomputation.nodes,
             None if self._is_replay else self._rehearsal(nodes),
             self._elements,
+            tuple(
+                op.name
+                for op in observed
+                if op.name in self._ops
+                and self._ops[op.name].estimated
+                and op.file
+                and not os.path.exists(self._path(op.file))
+            ),
             tuple(self._notes()),
         )
+
+    def _path(self, rel: str) -> str:
+        root = self._engine.catalogue.root
+        return rel if rel.startswith("/") else "%s/%s" % (root, rel)
 
     def _notes(self) -> List[Note]:
         notes = list(dict.fromkeys(self._recomputation.notes))

@@ -101,6 +101,9 @@ class Cure:
         everything raised that may be.
     outputs_fail
         How many outputs of the network are outside their limits now, of how many.
+    gone
+        Operators that stay as they are and of which only their rows are known, because their dumps
+        are deleted: what they make of the outputs is not known, whatever the estimate says.
     command
         How to use the file.
     notes
@@ -117,6 +120,7 @@ class Cure:
     after: float
     best: float
     outputs_fail: Tuple[int, int]
+    gone: Tuple[str, ...]
     command: Command
     notes: Tuple[Note, ...]
 
@@ -128,9 +132,9 @@ class Cure:
     @property
     def exit_code(self) -> int:
         """0: outputs are within limits then, by the estimate. 1: they are not. 3: nothing to
-        raise.
+        raise, or dumps that would tell are deleted.
         """
-        if not self.units:
+        if not self.units or self.gone:
             return EXIT_INCOMPLETE
         return EXIT_PASS if self.after <= 1.0 else EXIT_FAIL
 
@@ -139,8 +143,10 @@ class Cure:
         """What it comes to."""
         failing, outputs = self.outputs_fail
         if not self.units:
-            return "Nothing to raise: %s." % self._nothing()
+            return "Nothing to raise: %s%s." % (self._nothing(), self._unknown())
         what = _raised_words(self)
+        if self.gone:
+            return "%s: whether that is enough is not known%s." % (what, self._unknown())
         if failing == 0 and self.before <= 1.0:
             return (
                 "%s: wrong by lack of precision, though the network's outputs are within "
@@ -158,6 +164,18 @@ class Cure:
             else _other_reasons(self.others) or "no more can be raised"
         )
         return "%s: by the estimate %s, which is not enough: %s." % (what, times, why)
+
+    def _unknown(self) -> str:
+        """Return of which operators too little is known; empty where of none."""
+        if not self.gone:
+            return ""
+        one = len(self.gone) == 1
+        what = "; %s could not be computed again, as %s deleted (%s); run locate, run or watch again "
+        return what % (
+            plural(len(self.gone), "operator"),
+            "its dump is" if one else "their dumps are",
+            listed(self.gone, _SHOWN),
+        ) + "with --keep all, then this command (locate --cure does both)"
 
     def _nothing(self) -> str:
         failing, outputs = self.outputs_fail
@@ -197,7 +215,9 @@ class Cure:
                 {"name": unit.name, "ops": list(unit.ops), "lines": list(unit.lines)}
                 for unit in self.units
             ],
-            "estimate": {"before": self.before, "after": self.after, "best": self.best},
+            "estimate": None
+            if self.gone
+            else {"before": self.before, "after": self.after, "best": self.best},
             "outputs": {"failing": self.outputs_fail[0], "all": self.outputs_fail[1]},
             "ops": [one.document() for one in self.ranked],
             "other_reasons": [
@@ -312,6 +332,7 @@ def _chosen(
         selection.after,
         selection.best,
         measured.outputs_fail,
+        tuple(name for name in measured.gone if name not in selection.ops),
         command,
         tuple(said),
     )

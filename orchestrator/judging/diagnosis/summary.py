@@ -311,8 +311,11 @@ def summarise(
     }
     total = sum(counts.values())
     first, estimate = _first_failing(models.values())
+    warnings = tuple(warnings)
+    # By names that do not fit no operator is judged, by statistics of its rows neither.
+    judged = all(warning.code != NOT_JUDGED_BY_NAMES for warning in warnings)
     suspects = sorted(
-        (suspect for model in models.values() for suspect in model.suspects),
+        (suspect for model in models.values() if judged for suspect in model.suspects),
         key=lambda suspect: suspect.rank,
     )
     compared = bool(counts[PASS] or counts[FAIL])
