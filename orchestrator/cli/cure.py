@@ -79,8 +79,8 @@ def cure(
     there. Operators that rounding, overflow, cancelling or a coarse approximation make wrong are
     ranked by what their errors come to in the network's outputs. Those that are wrong otherwise
     (layout, stale memory, attributes, weights) are not raised, and named. Exit code: 0 by the
-    estimate the outputs are within their limits then, 1 they are not, 3 nothing to raise or too many
-    dumps deleted to tell, 4 bad input.
+    estimate the outputs are within their limits then, 1 they are not, 3 nothing to raise or dumps
+    that would tell are deleted, 4 bad input.
 
     Example: goldwatch cure out -f model.json -o cure
     """

@@ -422,6 +422,9 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
             "out: then golden data are made of the inputs that -i names"
         )
         put_wrapped("  next: %s" % advice, "    ")
+    for each in [result.cleared_by for result in results if result.cleared_by is not None][:1]:
+        put_wrapped("suspect: none: %s: %s" % (each.kind, each.sentence))
+        put_wrapped("  next: %s" % each.next, "    ")
     if not outcome.culprits:
         for result in results:
             _tell_outputs(result)

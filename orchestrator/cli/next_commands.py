@@ -12,7 +12,6 @@ from ..dumps.dump_index import DumpIndex
 from ..dumps.folder_listing import is_folder
 from ..dumps.place import Place
 from ..dumps.tensor_statistics import MEASURES
-from ..judging.diagnosis.explanations import OTHER_WEIGHTS
 from ..judging.diagnosis.op_input_states import BAD
 from ..judging.limits import DEFAULTS
 from ..metrics.row import FAIL, PASS
@@ -54,7 +53,7 @@ def next_command(result: RunResult) -> Tuple[str, List[str]]:
         masked = first is not None and first.masked
         return "next: " + _OTHER_INPUT % (": no row masked throughout" if masked else ""), []
     for entry in result.summary.suspects[:1]:
-        if entry.explanations and entry.explanations[0].kind == OTHER_WEIGHTS:
+        if not entry.accuses:
             return "next: " + entry.explanations[0].next, []
     by_statistics = first is not None and first.metric in MEASURES
     too_strict = None if first is None or result.summary.suspects else first.too_strict

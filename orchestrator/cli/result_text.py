@@ -73,7 +73,7 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
         lines += sentence_lines(_recomputed(summary.recomputed), width)
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
         lines += _suspect(number, suspect, width, len(summary.models) > 1)
-        if suspect.explanations:
+        if suspect.explanations and suspect.accuses:
             lines += _closer(result, suspect.op, suspect.place, width)
     if len(summary.suspects) > _MOST_SHOWN:
         lines.append(
@@ -136,14 +136,15 @@ def _suspect(
 ) -> List[str]:
     named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
     named += of_model(suspect.place) if several_models else ""
-    head = "suspect %d: %s, score %.0f, confidence %s: %s" % (
+    head = "suspect %d: %s, score %.0f, confidence %s" % (
         number,
         named,
         suspect.score,
         suspect.confidence,
-        suspect.evidence,
     )
-    lines = sentence_lines(head, width)
+    if not suspect.accuses:
+        head = "no suspect, though %s differs" % named
+    lines = sentence_lines("%s: %s" % (head, suspect.evidence), width)
     least = max((entry.share for entry in suspect.explanations), default=0.0) - _ALIKE
     for entry in [entry for entry in suspect.explanations if entry.share >= least][
         :_MOST_EXPLANATIONS

@@ -15,6 +15,7 @@ from ..base.naming import printable
 from ..base.notes import told
 from ..dumps.place import NOWHERE, Place
 from ..judging.diagnosis.summary import INCOMPLETE
+from ..judging.diagnosis.suspects import NONE
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from .report_context import ReportFile
 
@@ -221,7 +222,10 @@ class JunitFile(ReportFile):
 def _suspect_lines(suspects: Iterable[Mapping[str, Any]]) -> List[str]:
     lines = []
     for suspect in suspects:
-        lines.append("suspect, confidence %s: %s" % (suspect["confidence"], suspect["evidence"]))
+        head = "suspect, confidence %s" % suspect["confidence"]
+        if suspect["confidence"] == NONE:
+            head = "no suspect"
+        lines.append("%s: %s" % (head, suspect["evidence"]))
         for entry in suspect["explanations"]:
             lines += ["%s: %s" % (entry["kind"], entry["sentence"]), "next: %s" % entry["next"]]
     return lines

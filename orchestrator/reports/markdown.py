@@ -13,6 +13,7 @@ from ..base.notes import told
 from ..base.shortening import LONGEST, shorten, shorten_all, shorten_within
 from ..base.wording import plural
 from ..judging.diagnosis.summary import REPLAY
+from ..judging.diagnosis.suspects import NONE
 from ..judging.metric_text import metric_number
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from .report_context import ReportFile
@@ -235,7 +236,8 @@ class MarkdownFile(ReportFile):
         ]
         if not entries:
             return
-        self._put("### %d %s\n" % (len(entries), "suspect" if len(entries) == 1 else "suspects"))
+        count = len(entries) - sum(one["confidence"] == NONE for one in context.summary["suspects"])
+        self._put("### %s\n" % (plural(count, "suspect") if count else "No suspect"))
         least = self._room - _FOR_SUSPECTS
         shown = 0
         while (
@@ -252,6 +254,8 @@ class MarkdownFile(ReportFile):
         )
         about = (number, named, suspect["score"], suspect["confidence"], plain(suspect["evidence"]))
         lines = ["%d. %s, score %.0f, confidence %s: %s\n" % about]
+        if suspect["confidence"] == NONE:
+            lines = ["%d. %s differs, no operator need be wrong: %s\n" % (about[:2] + about[4:])]
         for entry in suspect["explanations"]:
             lines += [
                 "   - **%s**: %s\n" % (entry["kind"], plain(entry["sentence"])),

@@ -326,7 +326,7 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
             found.setdefault(files, note("golden-of-another-file", files[0], model, files[1]))
             places.add(place)
     suspects = tuple(
-        replace(suspect, confidence=LOW) if suspect.place in places else suspect
+        replace(suspect, confidence=LOW) if suspect.accuses and suspect.place in places else suspect
         for suspect in summary.suspects
     )
     if not found:

@@ -18,7 +18,7 @@ from ..judging.diagnosis.op_input_states import Inputs
 from ..judging.diagnosis.recompute_without_model import TensorReader
 from ..judging.diagnosis.row_digest import execution_key
 from ..judging.diagnosis.summary import INCOMPLETE, Summary, run_sentence, summarise
-from ..judging.diagnosis.suspects import HIGH, LOW, Suspect, provisional_suspects
+from ..judging.diagnosis.suspects import HIGH, LOW, NONE, Suspect, provisional_suspects
 from ..metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..recomputing.output_error import OwnError
 from ..store.host_facts import (
@@ -148,7 +148,12 @@ def _as_its_host_says(
         own = Suspect.of_document(entry, suspect.place.host)
         if (own.tensor, own.place) == (suspect.tensor, suspect.place) and own.explanations:
             return _over_hosts(
-                replace(suspect, evidence=own.evidence, explanations=own.explanations),
+                replace(
+                    suspect,
+                    evidence=own.evidence,
+                    explanations=own.explanations,
+                    confidence=suspect.confidence if own.accuses else NONE,
+                ),
                 host,
                 devices,
             )

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from operator_chain import OPS, TYPES, chain, normals_of, row
 
+from goldwatch.base.notes import note
 from goldwatch.judging.diagnosis.culprit_sentence import culprit_sentence
 from goldwatch.judging.diagnosis.first_divergence import first_divergence
 from goldwatch.judging.diagnosis.observed_ops import ObservedOps
@@ -34,8 +35,8 @@ def network(random, factors=lambda number: 1.0, wrong=(), **place):
     return rows
 
 
-def suspects(rows, graph=None):
-    return summarise(rows, OPS, Limits(), graph=graph or chain()).suspects
+def suspects(rows, graph=None, warnings=()):
+    return summarise(rows, OPS, Limits(), graph=graph or chain(), warnings=warnings).suspects
 
 
 def test_a_healthy_chain_has_no_suspect(random):
@@ -49,6 +50,12 @@ def test_a_wrong_operator_type_is_one_suspect(random):
         "all 10 BatchNorm operators make their outputs 0.40 % larger than their inputs "
         "explain (x 1.004)"
     )
+
+
+def test_by_names_that_do_not_fit_no_operator_is_a_suspect(random):
+    rows = network(random, lambda number: 1.004 if number % 3 == 1 else 1.0)
+    assert suspects(rows, warnings=[note("names-do-not-fit", "why")])
+    assert suspects(rows, warnings=iter([note("not-judged-by-names", "why")])) == ()
 
 
 def test_a_factor_that_fades_downstream_is_not_blamed_on_a_type(random):

@@ -26,6 +26,7 @@ from locate_host import FAULT, prepared, small
 from goldwatch import __version__
 from goldwatch.cli.locate_outcome import Outcome, print_outcome
 from goldwatch.device.locate.search import CaseResult
+from goldwatch.judging.diagnosis.explanations import Explanation
 from goldwatch.run.result import stored_result
 from goldwatch.schemas import load_schema
 
@@ -159,6 +160,22 @@ def test_a_culprit_beside_outputs_within_their_limits_is_explained(finished) -> 
     assert "outputs of the network: within their limits (1 tensor)" in text
     assert "suspect: second\n" in text and "within their limits all the same" in text
     assert "pass" not in text[text.index("outputs of the network") :]
+
+
+def test_other_weights_accuse_no_operator(finished) -> None:
+    found = stored_result(str(finished.folder / "out" / "run"))
+    of_another = Explanation("other-weights", 1.0, "of another om", "give that one")
+    (suspect,) = found.summary.suspects
+    suspect = replace(suspect, confidence="none", explanations=(of_another,))
+    result = CaseResult(SimpleNamespace(shapes={}), str(finished.folder / "out"), 1)
+    result.run = replace(found, summary=replace(found.summary, suspects=(suspect,)))
+    assert (result.culprit, result.culprits, result.suspects) == (None, [], [])
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_outcome(Outcome(SimpleNamespace(notes=[]), [result]))
+    text = out.getvalue()
+    assert "suspect: none: other-weights: of another om\n  next: give that one\n" in text
+    assert "suspect: second" not in text
 
 
 @pytest.mark.parametrize("inherited, left", [(True, False), (False, False), (True, True)])

@@ -454,9 +454,18 @@ def test_other_input_is_the_only_explanation(net, mode):
     assert (
         ("no operator need be wrong" in text) == (mode == "all")
         and "fed with other data" in text
-        and "next: goldwatch compare-op" in text
+        and ("next: goldwatch compare-op" in text) == (mode != "all")
         and "next: goldwatch replay" not in text
     )
+    # Such an input accuses nobody, in no report.
+    assert ("1 suspect" in text) == ("suspect 1: " in text) == (mode != "all")
+    assert (suspect["confidence"] == "none") == (mode == "all")
+    words = ["report", "out", "--markdown", "r.md", "--junit", "r.xml", "--html", "r.html"]
+    assert run_here(["goldwatch", *words], net.folder).returncode == 0
+    told = {"r.md": "### No suspect", "r.xml": "no suspect: ", "r.html": "no suspect: no operator"}
+    for name, said in told.items():
+        found = Path(net.path(name)).read_text(encoding="utf-8")
+        assert (said in found) == (mode == "all"), name
 
 
 def cancelling(net, **options):

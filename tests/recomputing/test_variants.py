@@ -1239,7 +1239,8 @@ def test_an_om_of_other_weights_than_the_model_accuses_no_operator(net, kind):
         "exchanged": {"first": "attribute", "last": "attribute"},
     }[kind]
     of_another = kind not in ("one", "exchanged")
-    assert sure == ({"low"} if of_another else {"high"})
+    assert sure == ({"none"} if of_another else {"high"})
+    assert ("suspect 1" in said) == ("look closer" in said) == (not of_another)
     assert ("so no operator need be wrong" in said) == of_another
     assert ("next: make golden data of the model that the om" in said) == of_another
     assert ("(golden data were made of m, the om of b)" in said) == (compiled_from == "b")

@@ -170,12 +170,16 @@ class Cure:
         if not self.gone:
             return ""
         one = len(self.gone) == 1
-        what = "; %s could not be computed again, as %s deleted (%s); run locate, run or watch again "
-        return what % (
-            plural(len(self.gone), "operator"),
-            "its dump is" if one else "their dumps are",
-            listed(self.gone, _SHOWN),
-        ) + "with --keep all, then this command (locate --cure does both)"
+        what = "; %s could not be computed again, as %s deleted (%s); locate, run or watch again "
+        return (
+            what
+            % (
+                plural(len(self.gone), "operator"),
+                "its dump is" if one else "their dumps are",
+                listed(self.gone, _SHOWN),
+            )
+            + "with --keep all, then this command (locate --cure does both)"
+        )
 
     def _nothing(self) -> str:
         failing, outputs = self.outputs_fail

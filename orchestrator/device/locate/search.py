@@ -13,7 +13,7 @@ from ...base.errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, GoldwatchError
 from ...base.fast_dataclasses import dataclass
 from ...base.notes import Note, note
 from ...dumps.dump_index import DumpIndex
-from ...judging.diagnosis.explanations import OTHER_INPUT
+from ...judging.diagnosis.explanations import OTHER_INPUT, Explanation
 from ...judging.diagnosis.suspects import LOW, Suspect
 from ...metrics.row import PASS
 from ...model.om_interface import OmInterface
@@ -86,6 +86,15 @@ class CaseResult:
         )
 
     @property
+    def cleared_by(self) -> Optional[Explanation]:
+        """Why no operator need be wrong though one differs; None where one is accused, and where
+        that is the input.
+        """
+        if self.run is None or self.had_other_inputs or self.culprit is not None:
+            return None
+        return next((each.explanations[0] for each in self.run.summary.suspects), None)
+
+    @property
     def culprit(self) -> Optional[str]:
         """The operator to look at; None where nothing was found, where each is right on the
         device's own inputs, and where device and golden data had different inputs.
@@ -94,12 +103,10 @@ class CaseResult:
             return None
         summary = self.run.summary
         if summary.suspects:
-            named = [suspect.op for suspect in summary.suspects]
-            return (
-                summary.culprit[0]
-                if summary.culprit is not None and summary.culprit[0] in named
-                else named[0]
-            )
+            named = [suspect.op for suspect in summary.suspects if suspect.accuses]
+            if summary.culprit is not None and summary.culprit[0] in named:
+                return summary.culprit[0]
+            return named[0] if named else None
         culprit = (
             summary.culprit[0]
             if summary.culprit is not None
@@ -122,7 +129,11 @@ class CaseResult:
             return []
         suspects = list(self.run.summary.suspects)
         return sorted(
-            (each for each in suspects if each.op == self.culprit or each.confidence != LOW),
+            (
+                each
+                for each in suspects
+                if each.accuses and (each.op == self.culprit or each.confidence != LOW)
+            ),
             key=lambda each: each.op != self.culprit,
         )
 

@@ -12,7 +12,6 @@ from ...base.wording import percent
 from ...dumps.place import Place
 from ...dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
 from ..metric_text import beside_limit
-from .explanations import OTHER_INPUT, OTHER_WEIGHTS
 from .first_divergence import FirstDivergence
 from .op_input_states import BAD, GOOD
 from .own_error.estimate import Estimate
@@ -191,8 +190,7 @@ def _blamed_instead(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
     )
     if explanation is None or not explanation.blameless:
         return ""
-    none_wrong = explanation.kind in (OTHER_INPUT, OTHER_WEIGHTS) and explanation.share
-    end = ", so no operator need be wrong." if none_wrong else "."
+    end = ", so no operator need be wrong." if explanation.clears_all else "."
     return "; %s%s" % (explanation.sentence, end)
 
 

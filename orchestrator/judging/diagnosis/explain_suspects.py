@@ -41,7 +41,7 @@ from .recomputation_explanations import (
 )
 from .recompute_without_model import TensorReader, follows
 from .row_digest import Observation
-from .suspects import LOW, Suspect
+from .suspects import Suspect
 
 MOST_READ = 3
 """Suspects of which the tensors are read again, by their time: those behind them mostly inherit."""
@@ -135,7 +135,7 @@ def with_explanations(
     for number, explanation in _of_another_model(
         estimates, searches, observed, reader, verdicts
     ).items():
-        suspects[number] = replace(suspects[number], confidence=LOW, explanations=(explanation,))
+        suspects[number] = replace(suspects[number], explanations=(explanation,))
     return suspects
 
 

@@ -125,6 +125,11 @@ class Explanation:
         """Whether it clears the operator: something else is wrong."""
         return self.kind in _BLAMELESS or (self.kind == "stale-dump" and self.share > 0)
 
+    @property
+    def clears_all(self) -> bool:
+        """Whether by it no operator need be wrong, as what the device was given is another one."""
+        return self.kind in (OTHER_INPUT, OTHER_WEIGHTS) and self.share > 0
+
     def document(self) -> Dict[str, Any]:
         """Return an entry of result.json's ``explanations``."""
         return {

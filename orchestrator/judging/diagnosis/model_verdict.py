@@ -46,7 +46,7 @@ from .own_error.recomputed_estimates import (
 from .own_error.tensor_checks import checked_by_tensors
 from .recompute_without_model import TensorReader
 from .row_digest import RowDigests
-from .suspects import Suspect, find_suspects
+from .suspects import NONE, Suspect, find_suspects
 
 ABSENT = "absent"
 """What stands for the verdict of a tensor that has no row on a device."""
@@ -290,7 +290,13 @@ class ModelVerdict:
         }
         devices = DevicesApart(self.observed, suspected)
         self.suspects = [
-            replace(suspect, explanations=devices.explained(estimate, suspect.explanations))
+            replace(
+                suspect,
+                explanations=devices.explained(estimate, suspect.explanations),
+                confidence=NONE
+                if any(one.clears_all for one in suspect.explanations[:1])
+                else suspect.confidence,
+            )
             for suspect, (_, estimate) in zip(explained, suspects_found)
         ]
 

@@ -170,7 +170,7 @@ def _slope(input_logs: np.ndarray, output_logs: np.ndarray, rounded: float) -> f
     )
 
 
-HIGH, MEDIUM, LOW = "high", "medium", "low"
+HIGH, MEDIUM, LOW, NONE = "high", "medium", "low", "none"
 
 _SAYS = {
     ALL: "its output differs by %s",
@@ -201,7 +201,8 @@ class Suspect:
     score
         How far the error is beyond what is normal, see :mod:`.own_error`; above 4.5, at most 99.
     confidence
-        ``high``, ``medium`` or ``low``.
+        ``high``, ``medium`` or ``low``; ``none``: what it reads or its weights are other ones, no
+        operator need be wrong, and it is here for its explanation.
     evidence
         One sentence with the numbers.
     brief
@@ -230,6 +231,11 @@ class Suspect:
         then by the operator's place in the model, then by device.
         """
         return (-round(self.score, 2), *self.order)
+
+    @property
+    def accuses(self) -> bool:
+        """Whether its operator may be wrong."""
+        return self.confidence != NONE
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any], host: Optional[str] = None) -> Suspect:
@@ -479,11 +485,16 @@ def provisional_suspects(suspects: Sequence[Suspect]) -> Tuple[Suspect, ...]:
     may clear them.
     """
     return tuple(
-        replace(suspect, confidence=LOW, evidence="%s; %s" % (suspect.evidence, _NOT_COMPUTED))
+        replace(
+            suspect,
+            confidence=LOW if suspect.accuses else NONE,
+            evidence="%s; %s" % (suspect.evidence, _NOT_COMPUTED),
+        )
         for suspect in suspects
     )
 
 
 def suspects_counted(suspects: Sequence[Suspect]) -> Optional[str]:
-    """Return ``1 suspect`` or ``3 suspects``; None without any."""
-    return plural(len(suspects), "suspect") if suspects else None
+    """Return ``1 suspect`` or ``3 suspects``; None without any that is accused."""
+    accused = sum(suspect.accuses for suspect in suspects)
+    return plural(accused, "suspect") if accused else None

@@ -296,7 +296,7 @@ function suspectCard(one, at, link, rows, command) {
   if (one.score !== undefined) {
     const place = one.place || {}, names = [['host', 'host'], ['step', 'step'], ['device', 'device'], ['model', 'model'], ['model_id', 'model id'], ['time', 'time']];
     const varying = rows.placeParts().map(([, name]) => name), where = names.filter(([, said]) => varying.includes(said)).map(([name, said]) => said + ' ' + (place[name] || '-'));
-    parts.push(make('p', {class: 'quiet'}, printable(['score ' + one.score.toFixed(0), 'confidence ' + one.confidence, ...where].join(' · '))));
+    parts.push(make('p', {class: 'quiet'}, printable([...(one.confidence === 'none' ? ['no suspect: no operator need be wrong'] : ['score ' + one.score.toFixed(0), 'confidence ' + one.confidence]), ...where].join(' · '))));
   } else {
     parts.push(make('p', {class: 'quiet'}, "an error of its own, run alone with the device's inputs"));
     if (one.metric) parts.push(make('p', {}, sentenceText(one.tensor + ' has ' + one.metric + ' ' + digits(one.value, 6) + ', limit ' + digits(one.limit, 6))));

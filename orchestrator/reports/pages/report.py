@@ -16,6 +16,7 @@ from ...base.wording import plural
 from ...dumps.place import Place
 from ...judging.diagnosis.op_input_states import GOOD
 from ...judging.diagnosis.summary import EXACT, OUTPUTS, REPLAY
+from ...judging.diagnosis.suspects import NONE
 from ...judging.metric_text import metric_number
 from ...metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ...schemas.documents import check_document
@@ -163,6 +164,8 @@ def _card(
     place = Place(**suspect["place"])
     row = numbers.get((suspect["tensor"], place))
     facts = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
+    if suspect["confidence"] == NONE:
+        facts = ["no suspect: no operator need be wrong"]
     facts += [part for part in [_where(place, _varying(context.places))] if part]
     parts = [
         _head(number, suspect["op"], suspect["op_type"], row),
