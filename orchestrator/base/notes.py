@@ -209,6 +209,13 @@ NOTES: Dict[str, Said] = {
     "overflow-record": Said("an overflow record cannot be read", "overflow record %s: %s"),
     "overflows": Said("the device wrote overflow records", "overflow records name %s"),
     "without-original": Said("the original model cannot be used", _WITHOUT_ORIGINAL),
+    "original-of-another-model": Said(
+        "--original has no name of the device's model",
+        "--original %s is of another model: none of the %d original names in %s is one of its "
+        "nodes; operators are computed again without it",
+        "give the model that the om was made from",
+        warns=True,
+    ),
     "replayed": Said("always of a replay: what ran the model", "%s"),
     # What has no counterpart.
     "left-out-model": Said(

@@ -112,7 +112,10 @@ def make_options(
     given_values = arguments.comparison.values
     metrics, model = given_values["metrics"], given_values["model"]
     if given_values.get("exact") and (arguments.limit_texts or arguments.limits_name or metrics):
-        raise UsageError("--exact compares bytes: --limit, --limits and --metrics are for numbers")
+        raise UsageError(
+            "--exact compares bytes: --limit, --limits and --metrics are for numbers",
+            hint="leave them out, or leave --exact out to compare numbers with limits",
+        )
     return arguments.comparison.make(
         target=target,
         golden=golden,

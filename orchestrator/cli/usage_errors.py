@@ -38,6 +38,10 @@ def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
             if isinstance(argument, click.Argument) and _is_meant(error.option_name, argument):
                 name = error.option_name.lstrip("-").upper()
                 return message, "%s is an argument: write %s" % (name, _usage(context))
+        for option in context.command.params:
+            if isinstance(option, click.Option) and _holds(option, error.option_name):
+                write = "%s %s" % (option.opts[0], option.metavar)
+                return message, "%s takes it: write %s" % (option.opts[0], write)
         near = _nearest_option(error.option_name, context.command)
         return message, "did you mean %s? %s" % (near, every) if near else every
     if isinstance(error, click.MissingParameter) and parameter is not None:
@@ -78,6 +82,14 @@ def _usage(context: click.Context) -> str:
 def _is_meant(option: str, argument: click.Argument) -> bool:
     """Tell whether an option that is none has the name of an argument."""
     return option.lstrip("-").lower() in [argument.name, *option_name(argument).lower().split()]
+
+
+def _holds(option: click.Option, name: str) -> bool:
+    """Tell whether what an unknown option would name is a part of an option's value, as the port
+    is of ``ADDRESS:PORT``.
+    """
+    parts = (option.metavar or "").split(":")
+    return len(parts) > 1 and name.lstrip("-").upper() in parts
 
 
 def _nearest_option(option: str, command: click.Command) -> Optional[str]:

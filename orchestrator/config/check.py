@@ -9,6 +9,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 from ..base.errors import FormatError, require_file
 from ..base.mounts import nearest_folder
 from ..base.safe_reading import open_input
+from ..base.wording import listed
 from ..kinds.files import kind_of_file
 from ..kinds.kind import (
     ACL,
@@ -58,6 +59,11 @@ _JSON_AS_BYTES = re.compile(rb"\xff\xfe|\xfe\xff|\0?\s*[{\[]")
 _STARTED = re.compile(
     r"\b(?:python[0-9.]*|torchrun|msrun|deepspeed|accelerate)\s+"
     r"(?:(?:[^\n;&|#\\]|\\\n)*?\s)?[\"']?((?:\$\{?\w+\}?/)?[^\s$=;&|\"']+\.py)\b"
+)
+#: Environment variables that switch a dump on, or say where it goes, as a shell script sets them.
+_SWITCH = re.compile(
+    r"\b((?:ASCEND|ATB|MINDSPORE|MS|TORCH|NPU|GE)_\w*(?:DUMP|SAVE_TENSOR|ACL_INIT)\w*"
+    r"|DUMP_GE_GRAPH\w*)="
 )
 #: A folder that a shell script keeps in a variable: its own, or one around it.
 _VARIABLE = re.compile(r"\$\{?\w+\}?/")
@@ -126,9 +132,15 @@ def other_kind(path: str, data: bytes) -> Optional[Kind]:
 
 def _other_file(path: str, kind: Kind) -> Report:
     fix = "leave it as it is, and check the acl.json, npu settings or script of the dump"
+    consumer = "aclInit and the adapters find no dump settings in it"
     if kind.name == SHELL:
         with open_input(path) as stream:
             text = stream.read(MAX_BYTES).decode("utf-8", "replace")
+        switches = list(dict.fromkeys(_SWITCH.findall(text)))
+        if switches:
+            consumer = "it sets %s for what it starts; these are not checked here" % (
+                listed(switches, len(switches))
+            )
         named, started = NAMED_FILE.search(text), _started(path, text)
         if named is not None:
             file = named.group(1) or named.group(2)
@@ -142,7 +154,7 @@ def _other_file(path: str, kind: Kind) -> Report:
         "other-file",
         (),
         "this is %s, no configuration of a dump" % kind.words,
-        "aclInit and the adapters find no dump settings in it",
+        consumer,
         fix,
         line=1,
         column=1,

@@ -138,7 +138,8 @@ def parse_range(text: str) -> Tuple[int, int, int]:
     start, stop, step = numbers[:3]
     if start > stop >= 0:
         raise OptionsError(
-            "{op_range} %s: runs backwards (%d is larger than %d)" % (text, start, stop)
+            "{op_range} %s: runs backwards (%d is larger than %d)" % (text, start, stop),
+            hint="for example {op_range} %d,%d; an END of -1 is the last op" % (stop, start),
         )
     if step < 1:
         raise OptionsError("{op_range} %s: the step must be 1 or more" % text)

@@ -136,6 +136,8 @@ class Recomputation:
         self._computed_signatures: Dict[Tuple[Place, str], Optional[Signature]] = {}
         self._step_folders: Dict[Place, Optional[StepFolder]] = {}
         self._originals: Dict[str, Optional[Original]] = {}
+        # Those of a model of the device; another one may have been named.
+        self._fitting: List[Original] = []
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[str, List[Dict[str, Any]]] = {}
         self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
@@ -492,7 +494,7 @@ class Recomputation:
         counts = Counter(states.values())
         return {
             "model": ", ".join(
-                path for path, original in self._originals.items() if original is not None
+                path for path, original in self._originals.items() if original in self._fitting
             )
             or None,
             "ops": len(states),
@@ -655,7 +657,14 @@ class Recomputation:
         from ..recomputing.recomputer import Recomputer
         from ..recomputing.replay_plan import ReplayPlan
         from ..recomputing.step_ops import StepOps
+        from ..recomputing.submodel.device_ops import held_nodes
 
+        held = [entry for _, each in held_nodes(graph, original.model) for entry in each]
+        if self._original_path is not None and held and not any(held):
+            what = self._original_path, len(held), graph.path or "the device's model"
+            self.notes.append(note("original-of-another-model", *what))
+            return None
+        self._fitting.append(original)
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.goldens.folder_of(place))

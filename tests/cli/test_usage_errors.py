@@ -34,6 +34,21 @@ def refused(words, folder, code=2):
             "goldwatch compare --help-all shows all options",
         ),
         (
+            ["serve", ".", "--port", "9000"],
+            "serve has no option --port",
+            "--listen takes it: write --listen ADDRESS:PORT",
+        ),
+        (
+            [*COMPARE, "-o", "out", "--exact", "--limit", "CosineSimilarity>0.9"],
+            "--exact compares bytes: --limit, --limits and --metrics are for numbers",
+            "leave them out, or leave --exact out to compare numbers with limits",
+        ),
+        (
+            [*COMPARE, "-o", "out", "--range", "5,2"],
+            "--range 5,2: runs backwards (5 is larger than 2)",
+            "for example --range 2,5; an END of -1 is the last op",
+        ),
+        (
             COMPARE,
             "compare: -o OUT is missing",
             "write goldwatch compare [OPTIONS] TARGET GOLDEN",

@@ -348,6 +348,17 @@ def test_of_a_script_that_is_not_there_the_name_is_told_as_it_is_written(tmp_pat
     assert "the script that it starts: goldwatch config check src/train.py\n" in output
 
 
+def test_dump_settings_that_a_shell_script_exports_are_named(tmp_path):
+    path = tmp_path / "serve.sh"
+    script = "export ASCEND_DUMP_SCENE=lite_exception\nATB_SAVE_TENSOR=1 python run.py\n"
+    path.write_text(script)
+    output = CliRunner().invoke(check, [str(path)]).output
+    assert "it sets ASCEND_DUMP_SCENE, ATB_SAVE_TENSOR for what it starts; these" in output
+    assert "find no dump settings" not in output
+    path.write_text("export DUMP_DIR=/data\npython run.py\n")
+    assert "find no dump settings in it" in CliRunner().invoke(check, [str(path)]).output
+
+
 def test_a_module_that_is_given_the_optimizer_may_set_dump_options(tmp_path):
     path = tmp_path / "train.py"
     path.write_text(

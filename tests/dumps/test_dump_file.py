@@ -228,6 +228,7 @@ def test_a_truncated_version_1_file_is_refused_or_lacks_whole_records(tmp_path: 
         (b"", "the file is empty: expected at least 8 bytes, got 0"),
         (b"\x05\0\0", "the file ends inside the header length: expected at least 8 bytes, got 3"),
         (b"\x05" + b"\0" * 7, "the file ends inside the header: expected at least 13 bytes, got 8"),
+        (b"a\nb\nc\n", "not a dump file: this is a list of names"),
         (b"\xff" * 64, "not a dump file: the header length is 18446744073709551615 bytes"),
         (b"\0" * 64, "not a dump file: the header length is 0 bytes"),
         (

@@ -297,11 +297,13 @@ def test_everything_missing_is_reported_at_once(place) -> None:
     )
     done = place.locate("nothing.onnx", "model.om", "-o", "out")
     assert done.returncode == 4 and not (place.folder / "out").exists()
-    for text in ("1. MODEL: nothing.onnx does not exist", "2. nothing here runs an om: "
+    for text in ("1. MODEL: nothing.onnx does not exist", "3. nothing here runs an om: "
         "ais_bench: no Python here has it",
-                 "3. the om's json cannot be made: no atc on PATH", "nothing was started: 3 things "
+                 "2. the om's json cannot be made: no atc on PATH", "nothing was started: 3 things "
                      "are missing or wrong"):  # fmt: skip
         assert text in done.stderr, done.stderr
+    done = place.locate("model.onnx", "modle.om", "-o", "out")
+    assert "1. OM: modle.om does not exist" in done.stderr, done.stderr
 
 
 def test_exchanged_model_and_om_are_reported(place) -> None:

@@ -435,6 +435,18 @@ def test_an_original_model_that_moved_is_reported_and_can_be_given(net):
     )
 
 
+def test_an_original_of_another_model_is_warned_of_and_not_used(net):
+    cnn(net)
+    nodes = [helper.make_node("Neg", ["x"], ["y"], name="other")]
+    values = [build.value("x", (2, 3)), build.value("y", (2, 3))]
+    build.save(Path(net.path("other.onnx")), build.model(nodes, values[:1], values[1:], []))
+    _, result, text = net.compare("--recompute", "all", "--original", "other.onnx")
+    assert "warning: --original other.onnx is of another model: none of the " in text
+    assert result["summary"]["recomputed"]["model"] is None
+    assert "is no output of a node of the model" not in text
+    assert "of another model" not in net.compare("--original", "m.onnx")[2]
+
+
 def test_a_missing_original_model_is_an_error(net):
     cnn(net)
     assert net.compare("--original", "no.onnx")[0] in (2, 4)

@@ -82,8 +82,9 @@ def make_plan(request: Request, make_json: Make, folder: str) -> Plan:
     if request.words and request.runner is not None:
         raise UsageError("--runner and a program behind -- exclude each other")
     plan.original = _tried(plan, lambda: read_original(request.model, request.weights))
-    plan.runner = _runner(plan)
+    # A misspelt file is said before what this machine lacks to run it.
     plan.interface = _interface(plan, request.om, request.om_json, "model", "OM", make_json)
+    plan.runner = _runner(plan)
     if plan.original is not None and plan.original.kind == OM:
         plan.golden_om = _interface(plan, request.model, None, "golden_model", "MODEL", make_json)
         plan.framework = "the second om on the same device"
