@@ -404,6 +404,20 @@ def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, las
         assert not summary["suspects"]
 
 
+@pytest.mark.parametrize(
+    "factor, said", [(1.05, "times 1.05 (256 of 256"), (1.0507, "Selu behind")]
+)
+def test_what_a_factor_explains_better_is_no_other_activation(net, factor, said):
+    """Selu's factor is 1.0507: of values rounded to float16 times 1.05 is nearly that."""
+    x = np.random.RandomState(0).standard_normal((8, 32)).astype(np.float16)
+    nodes = [node("Relu", ["x"], ["t"], name="op"), node("Abs", ["t"], ["y"], name="last")]
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    fault = ("op", lambda array: (array * np.float32(factor)).astype(array.dtype))
+    net.prepare(build.model(nodes, *ends, []), {"x": x.astype(np.float32)}, (), fault)
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
+    assert said in entry["sentence"]
+
+
 @pytest.mark.parametrize("kind", ["erf", "tanh"])
 def test_another_activation_is_named_for_a_fused_chain(net, kind):
     """The device has one op; the model the nodes that it was made from."""
