@@ -804,6 +804,11 @@ def test_an_om_with_an_operator_more_at_its_end_is_told_with_the_reason(place, k
     place.host()
     place.atc("more.onnx", "more.om")
     done = place.locate("model.onnx", "more.om", "-o", "out")
+    if kind == "Sigmoid":
+        # Of the same shape, it is compared in the place of the model's.
+        told = "its output 0 is trans_Cast_5:0 (more), the original model has second:0 there"
+        assert done.returncode == 1 and told in done.stderr + done.stdout, done.stderr
+        return
     message, hint = done.stderr.splitlines()[-2:]
     assert done.returncode == 4 and "could not be compared: " in message, done.stderr
     assert "no golden file for more:0" in message and "operators more or less than MODEL?" in hint
