@@ -19,6 +19,7 @@ from .attributes_and_constants import attributes_and_constants
 from .explained_or_written import explained_or_written
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, original_values
+from .lost_numbers import LostNumber, lost_constant, lost_number
 from .output_error import OwnError
 from .partwise_comparison import (
     Output,
@@ -274,6 +275,38 @@ class Recomputer:
             )
         except (CannotCompute, GoldwatchError, MemoryError, KeyError):
             return None
+
+    def lost_number(self, name: str, index: int) -> Optional[LostNumber]:
+        """Return the number of the model that an output shows the device not to have; None where
+        it shows none.
+        """
+        planned = self.step.planned.get(name)
+        try:
+            if planned is None:
+                op = self.step.graph.op(name)
+                return None if op is None else self._lost_constant(op)
+            inputs = self.step.inputs(planned)
+            for output, number in self.step.outputs(planned):
+                if number == index:
+                    require_memory([*inputs.values(), output.tensor])
+                    incoming = {value: tensor.wide() for value, tensor in inputs.items()}
+                    piece = self.step.piece(planned, "")
+                    shape = piece.values(incoming, EXACT)[output.value].array.shape
+                    actual = reshaped_output(output.tensor.whole(), shape)
+                    return lost_number(piece, incoming, output.value, actual, output.tensor.name)
+        except (CannotCompute, GoldwatchError, MemoryError, KeyError):
+            pass
+        return None
+
+    def _lost_constant(self, op: OpNode) -> Optional[LostNumber]:
+        """Return the number that a node of an op holds, which was not dumped, and its type cannot;
+        None where there is none.
+        """
+        numbers = [
+            number for name in op.originals for number in self.step.original.model.numbers(name)
+        ]
+        arguments = chain.from_iterable(self.step.nodes.call(one).arguments for one in numbers)
+        return lost_constant(arguments, compute_type(op))
 
     def _of_last_index(self, planned: PlannedOp, piece: Piece, output: Output) -> int:
         """Return how many elements are another index of equal values than the model says, where the

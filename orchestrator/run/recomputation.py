@@ -68,6 +68,7 @@ from .target_file import DELETED, GONE
 
 if TYPE_CHECKING:
     from ..recomputing.beside_golden import BesideGolden
+    from ..recomputing.lost_numbers import LostNumber
     from ..recomputing.original_cuts import Original
     from ..recomputing.recomputer import Recomputer
     from ..recomputing.variant_search import VariantSearch
@@ -460,6 +461,13 @@ class Recomputation:
             if recomputer is None
             else self._beside_golden(recomputer, place).follows(op, number)
         )
+
+    def lost_number(self, place: Place, op: str, number: int) -> Optional[LostNumber]:
+        """Return the number of the model that an output shows the device not to have; None where
+        it shows none.
+        """
+        recomputer = self._recomputer(place) if self._how != NONE else None
+        return None if recomputer is None else recomputer.lost_number(op, number)
 
     def golden_variants(self, place: Place, op: str, number: int) -> Optional[VariantSearch]:
         """Return by what a golden output may have been made in place of what the model says; None

@@ -35,6 +35,7 @@ from .target_file import TargetFile
 
 if TYPE_CHECKING:
     from ..metrics.patterns import Walked
+    from ..recomputing.lost_numbers import LostNumber
     from ..recomputing.variant_search import VariantSearch
 
 # Clocks of the host that converted the model and of the device that dumped may differ; chosen.
@@ -149,6 +150,16 @@ class RunReader(TensorReader):
             None
             if self._recomputation is None
             else self._recomputation.golden_follows(op.place, op.name, output.number)
+        )
+
+    def lost_number(self, op: ObservedOp, output: Observation) -> Optional[LostNumber]:
+        """Return the number of the model that the device does not have; as
+        :meth:`TensorReader.lost_number`.
+        """
+        return (
+            None
+            if self._recomputation is None
+            else self._recomputation.lost_number(op.place, op.name, output.number)
         )
 
     def pair(

@@ -17,10 +17,12 @@ from onnx_run import OnnxRun, float16_values
 from scene_networks import only_suspect
 
 from goldwatch.judging.by_recomputation import excess
+from goldwatch.judging.diagnosis.recomputation_explanations import by_variants
+from goldwatch.operators import Node
 from goldwatch.operators.elementwise import erf
 from goldwatch.operators.value_with_error import Value
 from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
-from goldwatch.recomputing.variant_search import agreement
+from goldwatch.recomputing.variant_search import Explained, VariantSearch, agreement
 from goldwatch.recomputing.variant_trials import Output, agreeing
 from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
@@ -1444,13 +1446,15 @@ OTHERWISE = {
         node("Mul", ["x", "c"], ["y"], name="op"),
         {"c": np.array([-1e12], np.float32)},
         lambda x: np.where(x > 0, -np.inf, np.where(x < 0, np.inf, np.nan)),
-        "Mul with its input 1 holding Inf for what float16 cannot hold; the model has it as it is",
+        "input 1 of the model holds numbers beyond float16's range (65504), for which the device "
+        "has Inf (192 of 192 elements agree",
     ),
     "cut at float16's end": (
         node("Add", ["x", "c"], ["y"], name="op"),
         {"c": np.array([1.0, 1e6, 2.0, -1e6] * 2, np.float32)},
         lambda x: x + np.float32([1.0, 65504.0, 2.0, -65504.0] * 2),
-        "Add with its input 1 cut at the largest number of float16; the model has it as it is",
+        "input 1 of the model holds numbers beyond float16's range (65504), for which the device "
+        "has the largest one (192 of 192",
     ),
     "infinite mask": (
         node("Add", ["x", "m"], ["y"], name="op"),
@@ -1512,6 +1516,18 @@ def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     net.prepare(model, {"x": x}, fault=("op", lambda array: right.astype(array.dtype)))
     suspect = only_suspect(net.compare()[1]["summary"])
     assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
+
+
+def test_a_mask_beyond_float16_in_the_dump_is_told_as_such():
+    made = Node("onnx", "Add", {}, "op", 17)
+    device = "of its own dump (input 1): the model's holding Inf for what float16 cannot hold"
+    entry = Explained("", "its input 1", made, device, "as it is", 64, 36, 64)
+    (said,) = by_variants(VariantSearch([entry], []), "add_mask")
+    assert said.kind == "overflow" and said.sentence == (
+        "input 1 of the model holds numbers beyond float16's range (65504), for which the device "
+        "has Inf (of its own dump; 64 of 64 elements agree, with the model's 56 %)"
+    )
+    assert "a mask of -65504 or -1e4" in said.next and "goldwatch cure" in said.next
 
 
 SUMMED = float16_values((32, 24), 5) / 4

@@ -19,8 +19,14 @@ from .suspects import Suspect
 
 _LEFT_RANGE = (
     "; computed again from the device's own inputs it is right, and those that were compared are "
-    "within their limits: NaN or Inf come of a weight or constant beyond the range of the device's "
-    "type, or of values at its end: look at its weights, and keep the operator in float32."
+    "within their limits: NaN or Inf come of a number that the device's type does not hold (a "
+    "weight, a constant or an epsilon, of it or before it), or of values at its end: look at "
+    "these; goldwatch cure says whether float32 mends it."
+)
+_LOST = (
+    "; computed again from the device's own inputs it is right: %s. "
+    "Export the model with a number that the type holds (an epsilon of 1e-5, say); goldwatch cure "
+    "says whether float32 mends it."
 )
 _MASKED_BEYOND = (
     "; computed again from the device's own inputs it is right: %s on the device, where golden "
@@ -319,6 +325,8 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
             "own inputs: %s." % _NOT_KNOWN
         )
     if first.inputs == GOOD and estimate.left_range:
+        if first.lost:
+            return _LOST % first.lost
         return _MASKED_BEYOND % first.masked if first.masked else _LEFT_RANGE
     if first.inputs == GOOD and not estimate.inputs_distance:
         equal = "; its inputs are equal to golden data, and computed again from them it is right: "

@@ -115,6 +115,9 @@ class FirstDivergence:
         Its output has another shape than what is computed of the device's own inputs.
     in_training
         The original model has the operator in training mode, and an om computes otherwise.
+    lost
+        Which number of it, or of an operator before it, the device's type cannot hold, in words,
+        where NaN or Inf come of that.
     wrong_before
         An operator before it that nothing is compared with, and that is wrong by computing again,
         where it is right itself.
@@ -148,6 +151,7 @@ class FirstDivergence:
     underflow: str = ""
     other_shape: bool = False
     masked: str = ""
+    lost: str = ""
     wrong_before: str = ""
     shaped_before: str = ""
     handed_on: bool = False

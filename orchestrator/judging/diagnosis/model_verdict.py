@@ -271,7 +271,12 @@ class ModelVerdict:
                 golden_alone = golden_is_undefined(self.first, self.first_estimate)
                 if golden_alone or self.first_estimate.left_range:
                     rows = masked_rows(self.first_estimate, inputs, reader, golden_alone)
-                    self.first = replace(self.first, masked=rows)
+                    lost = (
+                        ""
+                        if rows or golden_alone
+                        else lost_up_to(self.first_estimate, inputs, reader)
+                    )
+                    self.first = replace(self.first, masked=rows, lost=lost)
             if not (self.first_estimate is not None and self.first_estimate.suspect):
                 op = self.observed.of_file(row.place, row.op, row.target_file or "")
                 from .too_strict_limits import too_strict
@@ -406,6 +411,8 @@ def _verdicts(ops: Iterable[ObservedOp]) -> Iterator[Tuple[str, str]]:
 Array = Any
 
 _SHOWN = 3
+_MOST_BEFORE = 16
+"""Operators before one of which a number may be lost; chosen by time, no trial."""
 _LOST = 0.1
 """How far off a tensor is at least whose values are lost below its type's least step. Chosen, no
 trial."""
@@ -425,6 +432,40 @@ def underflow_up_to(op: ObservedOp, inputs: Inputs) -> str:
             if output.distance > _LOST and output.rms < step:
                 return _UNDERFLOWS % (one.name, output.rms, output.dtype, step)
     return ""
+
+
+_LOST_AT = "%s of %s %s"
+_THEREBY = ", and NaN or Inf come of that"
+_PERHAPS = ", which may be why (its dump is not there)"
+
+
+def lost_up_to(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> str:
+    """Return in words the number that an operator, or the nearest before it, does not have on the
+    device as the model has it, where that makes the operator's NaN or Inf; empty where there is
+    none.
+    """
+    own = reader.lost_number(estimate.op, estimate.output)
+    if own is not None and own.shown is not None:
+        return _LOST_AT % (own.number, estimate.op.name, own.fate) + _THEREBY
+    made = reader.pair(estimate.op, estimate.output)
+    if made is None or made.sampled:
+        return ""
+    spoiled = ~np.isfinite(np.asarray(made.target, np.float64))
+    for before in inputs.before(estimate.op)[:_MOST_BEFORE]:
+        for output in before.outputs.values():
+            lost = reader.lost_number(before, output)
+            if lost is not None and (lost.shown is None or _is_of(lost.shown, spoiled)):
+                words = _LOST_AT % (lost.number, before.name, lost.fate)
+                return words + (_PERHAPS if lost.shown is None else _THEREBY)
+    return ""
+
+
+def _is_of(shown: Array, spoiled: Array) -> bool:
+    """Tell whether elements of an operator before are those that are NaN or Inf in a later one."""
+    try:
+        return np.array_equal(np.broadcast_to(shown, spoiled.shape), spoiled)
+    except ValueError:
+        return False
 
 
 def masked_rows(

@@ -14,9 +14,10 @@ from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
 from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED, SUMS
 from ...operators.variants import AS_IT_IS, FACTOR_OF
+from ...recomputing.other_constants import OF_DUMP
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import Written, right_alone, written_instead
-from ...recomputing.variant_search import Explained, VariantSearch
+from ...recomputing.variant_search import Explained, VariantSearch, agreement
 from ...recomputing.variant_trials import Output
 from ...tensors.geometry import match_layouts
 from ...tensors.tensor import Tensor
@@ -55,6 +56,13 @@ _NOTHING = (
 _NEXT_NOTHING = (
     "look whether the operator ran at all (its task in the compiled model), compare its attributes "
     "and constants there with the original model's, and run the same input twice"
+)
+_BEYOND = (
+    "%s of the model holds numbers beyond float16's range (65504), for which the device has %s"
+)
+_NEXT_BEYOND = (
+    "keep what stands there within float16's range in the original model (a mask of -65504 or -1e4 "
+    "excludes as well), or compute %s and what reads it in float32: goldwatch cure says which"
 )
 _OTHER_INPUT = (
     "the first operator is right but for its input, which was not dumped: the device may have "
@@ -139,12 +147,12 @@ def explanations_by_computing(
     output = Output(
         (0, 0), recomputed.actual, Value(np.asarray(recomputed.computed)), recomputed.dtype
     )
-    known = right_alone(output)
-    if searched is None and not known:
+    right = right_alone(output)
+    if searched is None and not right:
         explanations = [
             _of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)
         ]
-    return explanations or [unexplained(search, known)]
+    return explanations or [unexplained(search, right)]
 
 
 def _all_tiny(recomputed: ComputedPair) -> bool:
@@ -188,8 +196,13 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
     for entry in search.explained:
         if assumed and entry.name == "its input":
             return [Explanation("other-input", 1.0, entry.sentence, _NEXT_OTHER_INPUT)]
-        sentence = entry.sentence
-        step = _next_for(entry, op)
+        beyond = _beyond_float16(entry)
+        sentence, step = entry.sentence, _next_for(entry, op)
+        if beyond:
+            sentence, step = (
+                _BEYOND % (re.sub("^its ", "", entry.name), beyond) + _counted(entry),
+                (_NEXT_BEYOND % op),
+            )
         if instead is not None and entry.device == "missing":
             # One thing, told from both ends.
             sentence, explanations = "%s: %s" % (sentence, instead.sentence), []
@@ -204,7 +217,20 @@ def _kind_of(entry: Explained) -> str:
     """Return the kind of what reproduces an output: whether a finer type would mend it."""
     if entry.name == ARITHMETIC or entry.device in NARROWED:
         return "rounding"
-    return "overflow" if entry.device in dict(BEYOND_FLOAT16) else "attribute"
+    return "overflow" if _beyond_float16(entry) else "attribute"
+
+
+def _beyond_float16(entry: Explained) -> str:
+    """Return in words what the device has for numbers of an input that float16 cannot hold; empty
+    where it is not that.
+    """
+    words = dict(zip((words for words, _ in BEYOND_FLOAT16), ("Inf", "the largest one")))
+    return next((of for one, of in words.items() if entry.device.endswith(one)), "")
+
+
+def _counted(entry: Explained) -> str:
+    counts = agreement(entry.agree, entry.model_agree, entry.elements)
+    return " (%s%s)" % (OF_DUMP + "; " if entry.device.startswith(OF_DUMP) else "", counts)
 
 
 def _next_for(entry: Explained, op: str) -> str:

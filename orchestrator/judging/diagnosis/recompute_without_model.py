@@ -22,6 +22,7 @@ from .row_digest import Observation
 if TYPE_CHECKING:
     from ...metrics.patterns import Walked
     from ...recomputing.attributes_and_constants import AttributesAndConstants
+    from ...recomputing.lost_numbers import LostNumber
     from ...recomputing.variant_search import VariantSearch
 
 Whole = Callable[
@@ -279,6 +280,12 @@ class TensorReader:
     def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
         """Tell whether a golden output follows from the golden inputs of its operator; None where
         that cannot be computed.
+        """
+        return None
+
+    def lost_number(self, op: ObservedOp, output: Observation) -> Optional[LostNumber]:
+        """Return the number of the original model (an epsilon, a constant) that an output shows the
+        device not to have; None where it shows none.
         """
         return None
 
