@@ -79,6 +79,15 @@ _NEXT_NUMBERS = {
     "the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
 }
+_NARROWER: Mapping[str, Tuple[Any, int, Sequence[Tuple[int, str]]]] = {
+    "float32": (np.uint32, 23, ((7, "bfloat16"), (10, "float16"))),
+    "float16": (
+        np.uint16,
+        10,
+        (*((bits, "%d bits of mantissa" % bits) for bits in (3, 4, 5, 6)), (7, "bfloat16")),
+    ),
+}
+"""Of each type: its numbers as whole ones, the bits of its mantissa, and what may have fewer."""
 _FUNCTIONS = (
     Function("Abs"),
     Function("Sqrt"),
@@ -650,30 +659,48 @@ def _in_eight_bits(written: Written) -> Iterator[Instead]:
 def _in_narrow_type(written: Written) -> Iterator[Instead]:
     """Yield where all numbers are those of a narrower type, next to what is computed."""
     output = written.output
-    if output.dtype != "float32" or output.computed.array.dtype.kind != "f":
+    if output.dtype not in _NARROWER or output.computed.array.dtype.kind != "f":
         return
-    x, y = (np.asarray(side, np.float32) for side in (output.actual, output.computed.array))
+    unsigned, mantissa, narrower = _NARROWER[output.dtype]
+    with np.errstate(over="ignore"):
+        x, y = (np.asarray(side, output.dtype) for side in (output.actual, output.computed.array))
     if not np.isfinite(x).all() or not np.isfinite(y).all():
         return
-    for dtype, bits, unit in (("bfloat16", 16, 2.0**-8), ("float16", 13, 2.0**-11)):
-        mask = np.uint32((1 << bits) - 1)
-        different = np.unique(x[(x != 0) & (x != y)])
-        off = float(np.linalg.norm(np.float64(x) - y)) / max(float(np.linalg.norm(y)), 1e-300)
+    # Numbers below the normal ones have fewer bits in any case.
+    normal = np.abs(x) >= rounding_of(output.dtype).least_normal
+    different = np.unique(x[normal & (x != y)])
+    off = np.linalg.norm(np.float64(x) - y) / max(np.linalg.norm(np.float64(y)), 1e-300)
+    for kept, name in narrower:
+        bits, unit = mantissa - kept, 2.0 ** -(kept + 1)
+        mask = unsigned((1 << bits) - 1)
         if (
-            bits * different.size >= CHANCE_BITS + _UNLIKELY_BITS
-            and not np.any(np.ascontiguousarray(x).view(np.uint32) & mask)
-            and np.any(np.ascontiguousarray(y).view(np.uint32) & mask)
+            min(bits * different.size, _told_of_mantissa(different, kept))
+            >= CHANCE_BITS + _UNLIKELY_BITS
+            and not np.any(np.ascontiguousarray(x[normal]).view(unsigned) & mask)
+            and np.any(np.ascontiguousarray(y).view(unsigned) & mask)
             and off <= _ROUNDINGS * unit
         ):
             yield Instead(
                 "rounding",
-                "its output is float32 and holds numbers of %s alone, %.2g roundings of it off "
+                "its output is %s and holds numbers of %s alone, %.2g roundings of it off "
                 "what is computed: the operator computed, or wrote, in %s"
-                % (dtype, off / unit, dtype),
+                % (output.dtype, name, off / unit, name),
                 "compare the precision of the operator in the om's json (its types, the precision "
                 "mode of the compiler) with the original model",
             )
             return
+
+
+def _told_of_mantissa(numbers: Array, kept: int) -> float:
+    """Return how many bits tell that numbers have so few bits of mantissa, and are not on one step
+    for all, as whole numbers are.
+    """
+    fraction, exponent = np.frexp(np.asarray(numbers, np.float64))
+    whole = np.abs(np.ldexp(fraction, 24)).astype(np.int64)
+    if not whole.size:
+        return 0.0
+    lowest = np.log2(whole & -whole) + exponent - 24
+    return float(np.maximum(exponent - 1 - kept - lowest.min(), 0.0).sum())
 
 
 def in_32_bits(output: Output) -> Optional[Instead]:

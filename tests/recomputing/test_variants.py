@@ -746,6 +746,27 @@ def test_rows_of_0_are_not_written_also_where_other_weights_are_rounded_otherwis
     assert of_written(y, made) is None
 
 
+@pytest.mark.parametrize("kept", [3, 6, 7, 10])
+def test_float16_of_fewer_bits_of_mantissa_is_named(kept):
+    y = np.random.RandomState(0).standard_normal(512).astype(np.float16)
+    fraction, exponent = np.frexp(y.astype(np.float64))
+    made = np.ldexp(np.rint(np.ldexp(fraction, kept + 1)), exponent - kept - 1).astype(np.float16)
+    output = Output((0, 0), made, Value(np.float32(y)), "float16")
+    said = written_instead(Written(output, lambda: (), lambda error: error.ratio))[0]
+    name = "bfloat16" if kept == 7 else "%d bits of mantissa" % kept
+    assert (said and said.kind) == (None if kept == 10 else "rounding")
+    assert said is None or "is float16 and holds numbers of %s alone" % name in said.sentence
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_values_rounded_to_whole_numbers_are_of_no_narrower_type(dtype):
+    """Up to 128 each is one of 7 bits of mantissa as well."""
+    y = (30 * np.random.RandomState(0).standard_normal(512)).astype(dtype).clip(-127, 127)
+    output = Output((0, 0), np.rint(y), Value(np.float32(y)), dtype)
+    said = written_instead(Written(output, lambda: (), lambda error: error.ratio))[0]
+    assert said is None or "alone" not in said.sentence
+
+
 @pytest.mark.parametrize("rows", [1, 31])
 def test_rows_of_a_relu_that_were_not_written_are_no_border(rows):
     """Columns whose elements are 0 by right where a row is left were written."""

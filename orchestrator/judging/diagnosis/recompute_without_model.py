@@ -36,7 +36,8 @@ _NOT_KNOWN = "what it computes is not known without the original model"
 _FROM_OTHER_DUMP = "its constants are in no dump, and those that the other one shows may be wrong"
 _NOT_SHOWN = "golden data do not show what it computes"
 _TOO_LARGE = "its tensors are too large to learn from golden data what it computes"
-_NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
+_NOT_READ = "its tensors, or golden data's, cannot be read any more"
+_NOT_COMPARED = "not all of its inputs were compared"
 
 
 def computed_by_golden(
@@ -80,7 +81,7 @@ def _computed(
     facts: Optional[AttributesAndConstants],
 ) -> Recomputed:
     if not inputs or any(state.observation is None for state in inputs):
-        return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_COMPARED)
     input_pairs, output_pair = whole(op, output, inputs)
     if output_pair is None:
         return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
