@@ -28,7 +28,9 @@ MOST_ELEMENT = 24.0
 MOST_FACTOR = 2.0
 """By how many half steps of the type one factor of all elements may differ from 1: a constant may
 be off by one, and values that are cut off, not rounded, shrink by another. By so many times what
-others of the kind differ, too: where sums are cut off, all shrink.
+others of the kind differ, too: where sums are cut off, all shrink. None grows: of the outputs of 90
+healthy networks in float16 and bfloat16, summed in float32, in float16 and cut off, by at most 0.04
+half steps beyond its noise; they shrink by up to 2.1 (networks of attribute_trial --lot).
 """
 MOST_DEVIATIONS = 6.0
 """Standard deviations of what rounding makes of such a factor that are granted besides: of few
@@ -143,20 +145,13 @@ def _verdict(
         # It follows from what it read, and not from what the model says.
         return RecomputationVerdict(WRONG, output.tight, math.inf)
     times = excess(output.tight, output.kind == MOVE)
-    if times <= 1.0:
-        off, granted = _factor_error(output.tight), _granted_factor(output)
-        if off > granted:
-            granted = max(granted, _factor_of_others(_others(output, by_kind, computed)))
-        return (
-            RecomputationVerdict(WRONG, output.tight, off / granted, factor=granted)
-            if off > granted
-            else RecomputationVerdict(RIGHT, output.tight, times)
-        )
-    if output.loose is None:
-        return RecomputationVerdict(WRONG, output.tight, times)
-    excused = excess(output.loose)
+    excused = times if output.loose is None else min(times, excess(output.loose))
     if excused > 1.0:
-        return RecomputationVerdict(WRONG, output.loose, excused)
+        error = output.tight if output.loose is None else output.loose
+        return RecomputationVerdict(WRONG, error, excused)
+    by_factor = _by_factor(output, _others(output, by_kind, computed))
+    if times <= 1.0 or output.loose is None:
+        return by_factor or RecomputationVerdict(RIGHT, output.tight, times)
     share = _coarse_share(_others(output, by_kind, computed))
     # How steps inside are rounded shows in single elements first: near 0, where the type's steps
     # are coarse. So it does in slices where the device is known to compute coarsely.
@@ -166,10 +161,27 @@ def _verdict(
             between,
             _excess_between(output.tight.slice_ratio, output.loose.slice_ratio, share) / MOST_SLICE,
         )
+    if between > 1.0:
+        return RecomputationVerdict(WRONG, output.tight, between)
+    # Of coarser sums more is known than a factor, but that none grows by them.
+    if by_factor is not None and output.tight.factor > 1.0:
+        return by_factor
+    return RecomputationVerdict(RIGHT, output.loose, excused)
+
+
+def _by_factor(output: Recomputed, others: List[Recomputed]) -> Optional[RecomputationVerdict]:
+    """Return that an output is wrong by one factor of all elements; None where it is not."""
+    error = output.tight
+    if error is None:
+        return None
+    off, granted = _factor_error(error), _granted_factor(output)
+    if off > granted:
+        by_others = _factor_of_others(others)
+        # Sums that are cut off shrink, which too few others cannot show; none grows by it.
+        if by_others < math.inf or error.factor < 1.0:
+            granted = max(granted, by_others)
     return (
-        RecomputationVerdict(RIGHT, output.loose, excused)
-        if between <= 1.0
-        else RecomputationVerdict(WRONG, output.tight, between)
+        RecomputationVerdict(WRONG, error, off / granted, factor=granted) if off > granted else None
     )
 
 

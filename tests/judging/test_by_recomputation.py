@@ -152,8 +152,11 @@ def test_a_device_that_truncates_its_sums_may_shrink_all_outputs():
     assert among([1.0, 1.0, of[3]], own(factor=of[2])).state == WRONG
 
 
-def test_a_factor_is_not_judged_among_too_few_operators():
-    assert among([1.0], own(factor=1.01)).state == RIGHT
+def test_among_too_few_operators_only_what_grows_is_wrong_by_a_factor():
+    """Sums that are cut off shrink."""
+    assert among([1.0], own(factor=0.99)).state == RIGHT
+    assert among([1.0], own(factor=1.01)).state == WRONG
+    assert among([1.0], own(factor=1.0009)).state == RIGHT
 
 
 def test_factors_of_float32_and_moved_outputs_are_not_judged():
