@@ -102,7 +102,7 @@ def load_header(path: str) -> Header:
             ):
                 older.dump_time = 0 if older.message is None else older.message.dump_time
                 return older
-        # A header has MAX_HEADER_BYTES at most: the last four bytes of its length are 0, unlike text.
+        # A header has MAX_HEADER_BYTES at most: the last four bytes of its length are 0, no text.
         if header.state == HEADERLESS or LENGTH_BYTES // 2 < size < LENGTH_BYTES:
             from ..kinds.wrong_kind_advice import not_a_dump
 
