@@ -292,7 +292,8 @@ def _borders_not_written(written: Written) -> Iterator[Instead]:
     for axis in range(len(shape)) if actual.dtype.kind == "f" else ():
         over = tuple(number for number in range(len(shape)) if number != axis)
         zero = ~actual.any(over) & ~right.all(over)
-        if zero.any():
+        # Single elements are also what a threshold makes 0.
+        if zero.any() and actual.size > shape[axis]:
             zeros[axis] = zero
     for axis in sorted(zeros, key=lambda one: -np.count_nonzero(zeros[one])):
         # What is left beside the others is 0 by right there (of a Relu): nothing was left out.

@@ -110,7 +110,7 @@ def test_what_underflows_is_raised_also_where_its_dump_is_gone(scene, gone):
     unknown = gone not in found.ops
     assert unknown == (gone == "tiny") and found.exit_code == (3 if unknown else 0)
     said = "is not known; 1 operator could not be computed again, as its dump is deleted (tiny); "
-    assert (said in found.sentence) == ("with --keep all" in found.sentence) == unknown
+    assert (said in found.sentence) == ("keep all dumps" in found.sentence) == unknown
     assert ("by the estimate" in found.sentence) == (not unknown)
     document = found.document()
     jsonschema.validate(document, load_schema("cure"))

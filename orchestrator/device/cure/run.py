@@ -178,7 +178,7 @@ class Cure:
                 "its dump is" if one else "their dumps are",
                 listed(self.gone, _SHOWN),
             )
-            + "with --keep all, then this command (locate --cure does both)"
+            + "and keep all dumps, then this command"
         )
 
     def _nothing(self) -> str:

@@ -25,7 +25,7 @@ _LEFT_RANGE = (
 )
 _LOST = (
     "; computed again from the device's own inputs it is right: %s. "
-    "Export the model with a number that the type holds (an epsilon of 1e-5, say); goldwatch cure "
+    "Export the model with numbers that the type holds; goldwatch cure "
     "says whether float32 mends it."
 )
 _MASKED_BEYOND = (
