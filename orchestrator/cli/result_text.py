@@ -311,7 +311,8 @@ def _put_verdict(result: RunResult, code: int, width: Optional[int], colour: boo
     from ..judging.diagnosis.summary import failure_beside_rows
 
     summary = result.summary
-    failure = failure_beside_rows(code, summary.verdict, summary.program, len(summary.suspects))
+    accused = sum(suspect.accuses for suspect in summary.suspects)
+    failure = failure_beside_rows(code, summary.verdict, summary.program, accused)
     if failure:
         put_escaped(wrapped("%s; of the rows: %s" % (failure, verdict_line(result)), width))
         return

@@ -14,9 +14,9 @@ from .script_tree import Block
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = _FUNCTIONS + (ast.ClassDef, ast.Module)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
-#: Calls by which a program gets at names that its text does not show.
 #: Of a name that is bound more often in one scope, it is not told which binding a place reads.
 _MOST_BINDINGS = 50
+#: Calls by which a program gets at names that its text does not show.
 _BY_TEXT = ("globals", "locals", "vars", "eval", "exec")
 
 

@@ -414,9 +414,9 @@ SHARED = tuple(
 )
 """All others: what is made of them is made once for many rows."""
 shared_columns, place_columns = itemgetter(*SHARED), itemgetter(*Place._fields[:5])
-KEPT_FORMS = 4096
-"""What is made of the columns that a tensor's rows share is kept for so many tensors. They come in
-the same order at each place, so a cache for fewer than a network has finds none of them again."""
 """Take the values of these columns, and of a place's without the host, from a row's
 ``__dict__``.
 """
+KEPT_FORMS = 4096
+"""What is made of the columns that a tensor's rows share is kept for so many tensors. They come in
+the same order at each place, so a cache for fewer than a network has finds none of them again."""

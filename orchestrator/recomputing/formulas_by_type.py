@@ -4,12 +4,12 @@ slope and epsilon is tried, and constants that are in no dump are fitted to gold
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..base.fast_dataclasses import dataclass
 from ..base.naming import RESHAPING_TYPES
 from ..operators import ASCEND, ONNX, Arithmetic, Node, Value, compute, find
 from ..tensors.type_precision import rounding_of
@@ -249,12 +249,10 @@ def formulas(  # noqa: C901 - a list of cases
         yield lambda values, arithmetic: values[0]
         moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
         for order in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
-            is_all = len(moved) == x.ndim
-            yield (
-                _node("Transpose", {"perm": list(order)}, first=True)
-                if is_all
-                else (_permutation(order))
-            )
+            if len(moved) == x.ndim:
+                yield _node("Transpose", {"perm": list(order)}, first=True)
+            else:
+                yield _permutation(order)
     elif name in _CAST and len(inputs) == 1:
         yield lambda values, arithmetic: values[0]
     elif (

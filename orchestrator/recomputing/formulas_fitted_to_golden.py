@@ -84,11 +84,10 @@ def recomputed_by_golden(
     GoldenRecomputation or None
         None where the type is not known, or golden outputs do not follow from golden inputs.
     """
-    if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
+    sides = sides_of(inputs, output)
+    if sides is None:
         return None
-    goldens, targets = [
-        values_of([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
-    ]
+    goldens, targets = sides
     formula, off = confirmed_formula(
         op_type, goldens, np.asarray(output.golden), facts, output.dtype
     )
@@ -125,9 +124,10 @@ def output_by_golden(
     facts: Optional[AttributesAndConstants],
 ) -> Optional[Array]:
     """Return what :func:`recomputed_by_golden` computes, in the output's shape; None as there."""
-    goldens, targets = [
-        values_of([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
-    ]
+    sides = sides_of(inputs, output)
+    if sides is None:
+        return None
+    goldens, targets = sides
     formula, _ = confirmed_formula(op_type, goldens, np.asarray(output.golden), facts, output.dtype)
     try:
         with np.errstate(all="ignore"):
@@ -182,8 +182,8 @@ def _distances_with_replaced(
     if any(pair.sampled for pair in (*inputs, output)) or not is_elementwise(op_type, len(inputs)):
         return
     golden = np.asarray(output.golden)
-    goldens = values_of([pair.golden for pair in inputs])
-    doubtful = values_of(
+    goldens = _values([pair.golden for pair in inputs])
+    doubtful = _values(
         [pair.target if number == doubted else pair.golden for number, pair in enumerate(inputs)]
     )
     for formula in formulas(op_type, goldens, golden):
@@ -258,8 +258,19 @@ def by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iter
     yield formula
 
 
-def values_of(arrays: Sequence[Array]) -> List[Value]:
-    """Return arrays as values, those of floats in float64."""
+def sides_of(
+    inputs: Sequence[AlignedPair], output: AlignedPair
+) -> Optional[Tuple[List[Value], List[Value]]]:
+    """Return golden inputs and the device's as values; None where one tensor is a sample."""
+    if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
+        return None
+    goldens, targets = (
+        _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
+    )
+    return goldens, targets
+
+
+def _values(arrays: Sequence[Array]) -> List[Value]:
     return [
         Value(
             np.asarray(array, np.float64)

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, FrozenSet, Iterator, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, FrozenSet, Iterator, Mapping, Tuple
 
 import numpy as np
 
-from ..operators import Node, Value
+from ..operators import Value
 from ..operators.variants import Variant, input_name, replaced, text_of
+from .other_constants import MOST_LISTED, Solved
 from .piece import Key, Piece
 from .variant_trials import Output, agreeing
 
 Array = Any
 
-MOST_LISTED = 16
-"""Whole numbers (starts, indices, axes) of which a sentence names each. Chosen, no trial."""
 _MOST_COMPARED = 1 << 24
 """Elements of the table that are compared with indices of the output, all in all: a tenth of a
 second."""
-
-
-class FoundIndices(NamedTuple):
-    """A Gather with the indices that its output shows.
-
-    Attributes
-    ----------
-    number, node, variant
-        As of :meth:`Piece.variants`.
-    bits
-        What they could have been.
-    """
-
-    number: int
-    node: Node
-    variant: Variant
-    bits: float
 
 
 def found_indices(
     piece: Piece,
     base: Mapping[Key, Value],
     output: Output,
+    has_time: Callable[[int], bool],
     known_of_dump: FrozenSet[Tuple[int, int]],
-) -> Iterator[FoundIndices]:
+) -> Iterator[Solved]:
     """Yield the Gather that makes an output, with the index of its table that is nearest to each
     index of the output.
 
@@ -51,6 +34,8 @@ def found_indices(
     ----------
     base
         All values of the piece.
+    has_time
+        Tells whether the piece may be computed so many times.
     known_of_dump
         Constants that the dump holds as the model does, by node and input.
     """
@@ -92,7 +77,8 @@ def found_indices(
         variant = Variant(
             input_name(node, 1), device, model, node, replaced(1, partial(_in_its_place, found))
         )
-        yield FoundIndices(number, node, variant, wrong.size * float(np.log2(len(rows))))
+        if has_time(1):
+            yield Solved(number, node, variant, wrong.size * float(np.log2(len(rows))))
 
 
 def _in_its_place(found: Array, own: Array) -> Array:

@@ -26,15 +26,18 @@ import numpy as np
 from ..operators import CannotCompute, Node, Value
 from ..operators.inputs_otherwise import changed_inputs
 from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
-from .found_indices import MOST_LISTED
 from .piece import EXACT, Key, Piece, Siblings
 
 Array = Any
 
+MOST_LISTED = 16
+"""Whole numbers (starts, indices, axes) of which a sentence names each. Chosen, no trial."""
 _SHOWN = 4
 """Numbers of a constant that a sentence names each. Chosen, no trial."""
 _PARTS = (2, 3, 4)
 """Into how many parts a constant is cut whose order may be another: gates, or halves."""
+_SOLVED_BITS = 11.0
+"""That a constant takes which is solved from the output: it is told to about as many."""
 _FEWEST_WEIGHTS = 16
 """Numbers of a constant of which some are another model's; fewer may be a parameter of one
 operator, read otherwise. Chosen, no trial."""
@@ -332,20 +335,20 @@ def _with_constant(node: Node, place: int, array: Array, words: str) -> Variant:
 
 
 class Solved(NamedTuple):
-    """A node with constants that are solved from the output.
+    """A node with constants that come of the output.
 
     Attributes
     ----------
     number, node, variant
         As of :meth:`Piece.variants`.
-    solved
-        How many of the numbers are not the model's.
+    bits
+        What they could have been, which the output has to tell.
     """
 
     number: int
     node: Node
     variant: Variant
-    solved: int
+    bits: float
 
 
 def solved(
@@ -407,7 +410,8 @@ def solved(
                 format(len(places), ","), format(own.size, ","), list(first),
                 text_of(float(numbers[first])), text_of(float(own[first])),
             )  # fmt: skip
-            yield Solved(number, node, _with_constant(node, place, numbers, words), len(places))
+            variant = _with_constant(node, place, numbers, words)
+            yield Solved(number, node, variant, _SOLVED_BITS * len(places))
 
 
 def _before_limits(

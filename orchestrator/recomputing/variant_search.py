@@ -4,6 +4,7 @@ otherwise, constants of another, a number.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import (
     Any,
     Callable,
@@ -45,8 +46,6 @@ _MOST_NAMED = 4
 # Not measured from here on.
 _UNLIKELY_BITS = 10.0
 """By which what no attribute says (an input in another order) has to be less of a chance."""
-_SOLVED_BITS = 11.0
-"""That a constant takes which is solved from the output: it is told to about as many."""
 
 
 class Explained(NamedTuple):
@@ -234,13 +233,13 @@ def _solve(
         trials.spent_s += times * trials.cost_s
         return trials.has_time("constants that may be any")
 
-    for number, node, variant, count in solved(
-        trials.piece, base, trials.before, output.value, output.actual, has_time, known_of_dump
+    for number, node, variant, bits in chain(
+        solved(
+            trials.piece, base, trials.before, output.value, output.actual, has_time, known_of_dump
+        ),
+        found_indices(trials.piece, base, output, has_time, known_of_dump),
     ):
-        trials.try_variant(number, node, variant, _SOLVED_BITS * count, True)
-    for found in found_indices(trials.piece, base, output, known_of_dump):
-        if has_time(1):
-            trials.try_variant(found.number, found.node, found.variant, found.bits, True)
+        trials.try_variant(number, node, variant, bits, True)
 
 
 def is_another_curve(piece: Piece, values: Mapping[Key, Value], output: Output) -> bool:

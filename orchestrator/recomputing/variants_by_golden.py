@@ -5,7 +5,7 @@ which golden outputs follow from golden inputs.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .formulas_fitted_to_golden import (
     confirmed_formula,
     confirmed_node,
     shaped,
-    values_of,
+    sides_of,
     with_formula_error,
 )
 from .original_nodes import Call, Nodes
@@ -74,7 +74,7 @@ def variants_by_golden(
         Returns by how many times an error exceeds what is allowed, of values that are only moved
         (True) or not.
     """
-    sides = _sides(inputs, output)
+    sides = sides_of(inputs, output)
     if sides is None or is_fitted(op_type, len(inputs)):
         return None
     goldens, targets = sides
@@ -103,7 +103,7 @@ def as_json_says(
     facts
         What the model's json and the dump tell of the operator.
     """
-    sides = _sides(inputs, output)
+    sides = sides_of(inputs, output)
     if sides is None or facts is None or not facts.attributes:
         return None
     goldens, targets = sides
@@ -132,18 +132,6 @@ def _of_json(facts: AttributesAndConstants) -> Instead:
         "golden inputs by that: the original model says otherwise, or holds other constants" % told,
         "compare the attributes of its op in the om's json with the original model's",
     )
-
-
-def _sides(
-    inputs: Sequence[AlignedPair], output: AlignedPair
-) -> Optional[Tuple[List[Value], List[Value]]]:
-    """Return golden inputs and the device's as values; None where one is a sample."""
-    if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
-        return None
-    goldens, targets = (
-        values_of([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
-    )
-    return goldens, targets
 
 
 def _searched(

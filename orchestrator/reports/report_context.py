@@ -12,6 +12,7 @@ from ..base.atomic_writing import atomic_text_writer, raise_write_error
 from ..base.fast_dataclasses import dataclass
 from ..dumps.place import Place
 from ..judging.diagnosis.summary import failure_beside_rows
+from ..judging.diagnosis.suspects import NONE
 from ..judging.limits import Limits
 from ..metrics.row import METRICS, Row
 from ..store.merged_metrics import DeviceMetrics
@@ -93,8 +94,9 @@ class ReportContext:
         if not self.finished:
             return ""
         summary = self.summary
+        accused = sum(suspect["confidence"] != NONE for suspect in summary["suspects"])
         return failure_beside_rows(
-            self.exit_code, summary["verdict"], summary.get("program"), len(summary["suspects"])
+            self.exit_code, summary["verdict"], summary.get("program"), accused
         )
 
 

@@ -137,8 +137,8 @@ class Recomputation:
         self._computed_signatures: Dict[Tuple[Place, str], Optional[Signature]] = {}
         self._step_folders: Dict[Place, Optional[StepFolder]] = {}
         self._originals: Dict[str, Optional[Original]] = {}
-        # Those of a model of the device; another one may have been named.
-        self._fitting: List[Original] = []
+        # Whether the original model that was named is of a model of the device, by its path.
+        self._fitting: Dict[str, bool] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[str, List[Dict[str, Any]]] = {}
         self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
@@ -502,7 +502,9 @@ class Recomputation:
         counts = Counter(states.values())
         return {
             "model": ", ".join(
-                path for path, original in self._originals.items() if original in self._fitting
+                path
+                for path, original in self._originals.items()
+                if original is not None and (not self._fitting or any(self._fitting.values()))
             )
             or None,
             "ops": len(states),
@@ -665,14 +667,9 @@ class Recomputation:
         from ..recomputing.recomputer import Recomputer
         from ..recomputing.replay_plan import ReplayPlan
         from ..recomputing.step_ops import StepOps
-        from ..recomputing.submodel.device_ops import held_nodes
 
-        held = [entry for _, each in held_nodes(graph, original.model) for entry in each]
-        if self._original_path is not None and held and not any(held):
-            what = self._original_path, len(held), graph.path or "the device's model"
-            self.notes.append(note("original-of-another-model", *what))
+        if self._original_path is not None and not self._is_of(original, graph):
             return None
-        self._fitting.append(original)
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.goldens.folder_of(place))
@@ -692,6 +689,21 @@ class Recomputation:
             there = [file.entry() for file in files if file.state not in (GONE, DELETED)]
             self._step_folders[place] = StepFolder(place, "", files=there) if there else None
         return self._step_folders[place]
+
+    def _is_of(self, original: Original, graph: ModelGraph) -> bool:
+        """Tell whether the original model that was named has a node of a model of the device; note
+        where it has none.
+        """
+        path = graph.path or "the device's model"
+        if path not in self._fitting:
+            from ..recomputing.submodel.device_ops import held_nodes
+
+            held = [entry for _, each in held_nodes(graph, original.model) for entry in each]
+            self._fitting[path] = not held or any(held)
+            if not self._fitting[path]:
+                what = self._original_path, len(held), path
+                self.notes.append(note("original-of-another-model", *what))
+        return self._fitting[path]
 
     def _original(self, model: str, place: Place) -> Optional[Tuple[Original, Optional[str]]]:
         """Return the original of a model of the device, and the path of its weights where those lie

@@ -5,6 +5,7 @@ command.
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from scene_networks import (
     relu,
     text_before_next_command,
 )
+
+from goldwatch.judging.diagnosis.summary import exit_code
+from goldwatch.judging.diagnosis.suspects import Suspect
 
 
 def chain(scene, random, ops, wrong=None, dumped=True, **options):
@@ -63,6 +67,16 @@ def test_strict_ends_with_1_for_a_suspect_within_its_limits(scene, random):
     )
     code, _, text = scene.compare("--strict")
     assert code == 1 and "fails (strict), 1 suspect; of the rows: pass: " in text
+
+
+@pytest.mark.parametrize("confidence, code", [("low", 1), ("none", 0)])
+def test_strict_counts_only_those_that_may_be_wrong(scene, random, confidence, code):
+    chain(scene, random, 4, {"fc2": lambda made: made * 1.028})
+    _, summary, _ = scene.compare()
+    (entry,) = summary["suspects"]
+    suspect = Suspect.of_document({**entry, "confidence": confidence})
+    passing = SimpleNamespace(program=None, unpaired=False, verdict="pass", suspects=(suspect,))
+    assert exit_code(passing, strict=True) == code
 
 
 def test_a_skipped_operator_is_not_blamed_on_its_golden_data(scene, random):

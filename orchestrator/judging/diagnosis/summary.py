@@ -508,7 +508,8 @@ def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> 
         return EXIT_PROGRAM_FAILED
     if summary.unpaired:
         return EXIT_BAD_INPUT
-    if strict and summary.suspects and summary.verdict == PASS:
+    accused = any(suspect.accuses for suspect in summary.suspects)
+    if strict and accused and summary.verdict == PASS:
         return EXIT_FAIL
     return _EXIT_CODES[summary.verdict]
 
