@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from ..operators.variants import FACTOR_OF
 from .other_constants import SOLVED
-from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, Written, written_instead
+from .run_variants import OF_ANOTHER, WRITTEN_INSTEAD, written_instead
 from .variant_search import VariantSearch
+from .written import Written
 
 _MORE = 0.01
 """Of the elements, by how many more factors of an axis' indices agree than solved constants do

@@ -17,6 +17,7 @@ from ..model.op_node import OpNode, desc_at
 from ..operators import Arithmetic, CannotCompute, Value, compute
 from .attributes_and_constants import attributes_and_constants
 from .explained_or_written import explained_or_written
+from .fewer_bits import in_32_bits
 from .formulas_by_type import LOOSE, TIGHT
 from .input_feeds import Feed, original_values
 from .lost_numbers import LostNumber, lost_constant, lost_number
@@ -45,10 +46,10 @@ from .recomputed_output import (
 )
 from .recorded_tensor import RecordedTensor, widened
 from .replay_plan import PlannedOp
-from .run_variants import Written, in_32_bits
 from .step_ops import StepOps, compute_type
 from .variant_search import Instead, VariantSearch, is_another_curve, search_variants
 from .variant_trials import Output as SearchedOutput
+from .written import Written
 
 Array = Any
 

@@ -44,7 +44,7 @@ from 1.1 to 3: each of attribute_trial --quick --dtype float16 --form all is nam
 _MOST_NAMED = 4
 """Values of one attribute that agree equally well, of which a message names each."""
 # Not measured from here on.
-_UNLIKELY_BITS = 10.0
+UNLIKELY_BITS = 10.0
 """By which what no attribute says (an input in another order) has to be less of a chance."""
 
 
@@ -214,7 +214,7 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
                 fitting.fit(number, node, fit)
     # Twice a weight is what twice a factor is; half a threshold what any about as large is.
     if all(entry.fitted and not piece.counts for entry in trials.accepted):
-        trials.try_all(piece.other_inputs(base), _UNLIKELY_BITS)
+        trials.try_all(piece.other_inputs(base), UNLIKELY_BITS)
     if not trials.accepted:
         fitting.fit_pairs(base)
     if not trials.accepted:

@@ -26,10 +26,10 @@ from .formulas_fitted_to_golden import (
 from .original_nodes import Call, Nodes
 from .output_error import OwnError, own_error
 from .piece import Piece
-from .run_variants import Written
 from .submodel.cut_definition import Cut
 from .variant_search import Explained, Instead, VariantSearch, search_variants
 from .variant_trials import Output
+from .written import Written
 
 if TYPE_CHECKING:
     from .attributes_and_constants import AttributesAndConstants

@@ -175,7 +175,12 @@ def test_the_minimap_shows_the_visible_part_and_moves_it(driver, large):
     painted = WebDriverWait(driver, 60, 0.02)  # in the next frame of the browser
     painted.until(lambda _: canvas.is_displayed())
     reddish = """
-    const c = document.querySelector('.minimap'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+    const c = document.querySelector('.minimap'), copy = document.createElement('canvas');
+    [copy.width, copy.height] = [c.width, c.height];
+    // Reading it again and again would be warned of in the console.
+    const read = copy.getContext('2d', {willReadFrequently: true});
+    read.drawImage(c, 0, 0);
+    const d = read.getImageData(0, 0, c.width, c.height).data;
     return d.some((red, at) => at % 4 === 0 && red > 150 && d[at + 1] < 80 && d[at + 3] > 200)"""  # noqa: E501
     painted.until(lambda it: it.execute_script(reddish))
     top = "return document.querySelector('#graph').scrollTop"

@@ -21,9 +21,10 @@ from goldwatch.judging.diagnosis.recomputation_explanations import by_variants
 from goldwatch.operators import Node
 from goldwatch.operators.elementwise import erf
 from goldwatch.operators.value_with_error import Value
-from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
+from goldwatch.recomputing.run_variants import PARTS, written_instead
 from goldwatch.recomputing.variant_search import Explained, VariantSearch, agreement
 from goldwatch.recomputing.variant_trials import Output, agreeing
+from goldwatch.recomputing.written import Written
 from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 

@@ -15,10 +15,12 @@ from ...operators import Value
 from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED, SUMS
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.other_constants import OF_DUMP
+from ...recomputing.parts_not_written import right_alone
 from ...recomputing.recomputed_output import ComputedPair
-from ...recomputing.run_variants import Written, right_alone, written_instead
+from ...recomputing.run_variants import written_instead
 from ...recomputing.variant_search import Explained, VariantSearch, agreement
 from ...recomputing.variant_trials import Output
+from ...recomputing.written import Written
 from ...tensors.geometry import match_layouts
 from ...tensors.tensor import Tensor
 from ...tensors.type_precision import rounding_of

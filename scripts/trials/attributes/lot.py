@@ -16,8 +16,9 @@ import numpy as np
 from onnx import defs, helper
 
 from goldwatch.operators import Value
-from goldwatch.recomputing.run_variants import PARTS, Written, written_instead
+from goldwatch.recomputing.run_variants import PARTS, written_instead
 from goldwatch.recomputing.variant_trials import Output
+from goldwatch.recomputing.written import Written
 
 from ..real.device import Change
 from ..real.faults import Scene

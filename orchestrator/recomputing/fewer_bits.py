@@ -1,0 +1,178 @@
+"""Finds an output that was computed or written in fewer bits than its type has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..tensors.type_precision import rounding_of
+from .variant_search import UNLIKELY_BITS, Instead
+from .variant_trials import CHANCE_BITS, Output
+from .written import FEWEST_ELEMENTS, Written
+
+Array = Any
+_ROUNDINGS = 16.0
+"""Of a narrower type, what its steps inside an operator come to at most, root mean square."""
+GRID_BITS = 4.0
+"""That a number on a step of 8 bits tells; beside the first ones, which tell the step."""
+_NARROWER: Mapping[str, Tuple[Any, int, Sequence[Tuple[int, str]]]] = {
+    "float32": (np.uint32, 23, ((7, "bfloat16"), (10, "float16"))),
+    "float16": (
+        np.uint16,
+        10,
+        (*((bits, "%d bits of mantissa" % bits) for bits in (3, 4, 5, 6)), (7, "bfloat16")),
+    ),
+}
+"""Of each type: its numbers as whole ones, the bits of its mantissa, and what may have fewer."""
+_STEP_OFF = 0.02
+"""Of the step between values of 8 bits, what rounding of the output's own type may add."""
+
+
+def in_eight_bits(written: Written) -> Iterator[Instead]:
+    """Yield where the output has at most 256 values, one step apart, and each element is the one
+    that is nearest to the computed one.
+    """
+    output = written.output
+    x, y = (np.asarray(side, np.float64) for side in (output.actual, output.computed.array))
+    if output.actual.dtype.kind != "f" or x.size < FEWEST_ELEMENTS or not np.isfinite(x).all():
+        return
+    values = np.unique(x)
+    told = GRID_BITS * (values.size - 3)
+    if values.size > 256 or np.unique(y).size <= 2 * values.size or told < CHANCE_BITS:
+        return
+    # Rounded to the output's type, values lie a little off the steps.
+    apart = np.diff(values)
+    step = float(apart[apart < 1.5 * apart.min()].mean())
+    step = float(values[-1] - values[0]) / max(1.0, float(np.rint((values[-1] - values[0]) / step)))
+    places = (values - values[0]) / step
+    inside = np.clip(y, values[0], values[-1])
+    if (
+        places[-1] < 256
+        and np.all(np.abs(places - np.rint(places)) <= 0.1)
+        and np.all(np.abs(x - inside) <= (0.5 + _STEP_OFF) * step + 2.0**-10 * np.abs(x))
+    ):
+        yield Instead(
+            "rounding",
+            "its output has %d values, %.6g apart, and each element is the nearest to what is "
+            "computed: 8 bits with one scale for all" % (values.size, step),
+            "compare the precision of the operator in the om's json with the original model, and "
+            "leave it out of quantisation",
+        )
+
+
+def in_narrow_type(written: Written) -> Iterator[Instead]:
+    """Yield where all numbers are those of a narrower type, next to what is computed."""
+    output = written.output
+    if output.dtype not in _NARROWER or output.computed.array.dtype.kind != "f":
+        return
+    unsigned, mantissa, narrower = _NARROWER[output.dtype]
+    with np.errstate(over="ignore"):
+        x, y = (np.asarray(side, output.dtype) for side in (output.actual, output.computed.array))
+    if not np.isfinite(x).all() or not np.isfinite(y).all():
+        return
+    # Numbers below the normal ones have fewer bits in any case.
+    normal = np.abs(x) >= rounding_of(output.dtype).least_normal
+    different = np.unique(x[normal & (x != y)])
+    off = np.linalg.norm(np.float64(x) - y) / max(np.linalg.norm(np.float64(y)), 1e-300)
+    for kept, name in narrower:
+        bits, unit = mantissa - kept, 2.0 ** -(kept + 1)
+        mask = unsigned((1 << bits) - 1)
+        if (
+            min(bits * different.size, _told_of_mantissa(different, kept))
+            >= CHANCE_BITS + UNLIKELY_BITS
+            and not np.any(np.ascontiguousarray(x[normal]).view(unsigned) & mask)
+            and np.any(np.ascontiguousarray(y).view(unsigned) & mask)
+            and off <= _ROUNDINGS * unit
+        ):
+            yield Instead(
+                "rounding",
+                "its output is %s and holds numbers of %s alone, %.2g roundings of it off "
+                "what is computed: the operator computed, or wrote, in %s"
+                % (output.dtype, name, off / unit, name),
+                "compare the precision of the operator in the om's json (its types, the precision "
+                "mode of the compiler) with the original model",
+            )
+            return
+
+
+def _told_of_mantissa(numbers: Array, kept: int) -> float:
+    """Return how many bits tell that numbers have so few bits of mantissa, and are not on one step
+    for all, as whole numbers are.
+    """
+    fraction, exponent = np.frexp(np.asarray(numbers, np.float64))
+    whole = np.abs(np.ldexp(fraction, 24)).astype(np.int64)
+    if not whole.size:
+        return 0.0
+    lowest = np.log2(whole & -whole) + exponent - 24
+    return float(np.maximum(exponent - 1 - kept - lowest.min(), 0.0).sum())
+
+
+def in_32_bits(output: Output) -> Optional[Instead]:
+    """Return that whole numbers of 64 bits hold what 32 bits keep of what is computed; None where
+    they do not. By chance not one number beyond 32 bits comes out so.
+    """
+    return _in_bits(output, (32,)) if output.computed.array.dtype == np.int64 else None
+
+
+def in_fewer_bits(written: Written) -> Iterator[Instead]:
+    """Yield where whole numbers hold what 8 or 16 bits keep of what is computed."""
+    found = _in_bits(written.output, (16, 8))
+    if found is not None:
+        yield found
+
+
+def within_parts(written: Written) -> Iterator[Instead]:
+    """Yield where whole numbers are the remainders of what is computed: indices within parts."""
+    y, x = written.output.computed.array, written.output.actual
+    if y.dtype.kind not in "iu" or x.dtype.kind not in "iu" or x.shape != y.shape:
+        return
+    apart = y.astype(np.int64) - x.astype(np.int64)
+    size = int(np.gcd.reduce(apart.reshape(-1))) if apart.size else 0
+    if size < 2 or np.any(apart < 0) or not np.array_equal(x, y.astype(np.int64) % size):
+        return
+    beyond = np.unique(y[apart > 0])
+    if beyond.size * math.log2(size) >= CHANCE_BITS + math.log2(size):
+        yield Instead(
+            "layout",
+            "its output holds what is computed within parts of %d (the remainder): %d of %d values "
+            "are beyond the first" % (size, np.count_nonzero(apart), y.size),
+            "look at the operator's tiling in the compiled model: to places within a part its "
+            "beginning is not added",
+        )
+
+
+def _in_bits(output: Output, widths: Sequence[int]) -> Optional[Instead]:
+    """Return that whole numbers hold what fewer bits keep of what is computed; None where they do
+    not, or where too few different ones tell it. A 0 may be anything.
+    """
+    y, x = output.computed.array, output.actual
+    if y.dtype.kind not in "iu" or x.dtype.kind not in "iu" or x.shape != y.shape:
+        return None
+    for width in widths:
+        if y.dtype.itemsize * 8 <= width:
+            continue
+        for dtype in ("int%d" % width, "uint%d" % width):
+            limits = np.iinfo(dtype)
+            beyond = (y < limits.min) | (y > limits.max)
+            kept = (
+                (y.astype(dtype), "the low %d bits" % width),
+                (np.clip(y, limits.min, limits.max), "the nearest of %d bits" % width),
+            )
+            words = next((words for made, words in kept if np.array_equal(x, made)), None)
+            told = width * np.unique(x[beyond & (x != 0)]).size
+            if words is None or told < CHANCE_BITS + np.log2(2 * 2 * len(widths)):
+                continue
+            return Instead(
+                "overflow",
+                "its output holds %s of what is computed, %d of %d values of which are beyond %s: "
+                "%s was narrowed to %s"
+                % (words, np.count_nonzero(beyond), y.size, dtype, y.dtype, dtype),
+                "keep such values within %s in the original model (offsets, hashes, identifiers), "
+                "or compute them outside of the network" % dtype
+                if width == 32
+                else "compare the operator's types in the om's json with the original model's %s, "
+                "or keep such values within %s there" % (y.dtype, dtype),
+            )
+    return None
