@@ -8,7 +8,7 @@
 -- the version of this layout. The file is input too: goldwatch uses no store whose schema differs from this text by a letter.
 --
 -- sum, in each table: 64 bits of BLAKE2b, as 16 hexadecimal digits, of Python's ascii() of the list of the line's other values (without
--- id) in the order of goldwatch's store/identity.py. A line that does not fit is dropped and found again.
+-- id) in the order of goldwatch's store/row_sql.py. A line that does not fit is dropped and found again.
 
 -- What the run is, one fact a row; values are JSON.
 --   inputs        the inputs and options; only the same ones continue this store

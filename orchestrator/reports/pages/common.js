@@ -30,7 +30,7 @@ function shortened(name, most) {
   return letters.slice(0, half) + ' …[' + (letters.length - 2 * half) + ' characters]… ' + letters.slice(letters.length - half);
 }
 
-// For each of many names what is shown of it: at most so many letters, no two alike, as text/shortening.py makes them.
+// For each of many names what is shown of it: at most so many letters, no two alike, as base/shortening.py makes them.
 function shortenedAll(names, most) {
   const known = [...new Set(names)], found = new Map(known.map((name) => [name, middle(printable(name), most)]));
   const alike = () => {
