@@ -64,6 +64,20 @@ class SomeFiles(Sequence[TargetFile]):
         """Return some of them, by their positions or a mask."""
         return SomeFiles(self._columns, self.numbers[some])
 
+    def by_folder(self) -> Iterator[Tuple[FileFolder, SomeFiles]]:
+        """Yield each folder with its files, in the order of the first file of each."""
+        folder = np.array(self._columns.folder)[self.numbers]
+        order = np.argsort(folder, kind="stable")
+        begins = np.flatnonzero(np.diff(folder[order], prepend=-1))
+        parts = np.split(order, begins[1:]) if len(order) else []
+        for part in sorted(parts, key=lambda one: int(one[0])):
+            yield self._columns.folders[folder[part[0]]], self.only(part)
+
+    def ops(self) -> Dict[int, Tuple[Any, ...]]:
+        """Return the different ops of these files (:attr:`TargetFile.op`), by their numbers."""
+        numbers = np.unique(np.array(self._columns.op)[self.numbers]).tolist()
+        return {number: self._columns.ops[number] for number in numbers}
+
 
 class _NumberTable:
     """Numbers by keys that are derived from them, in 16 to 24 bytes each: a hash table of open
@@ -488,8 +502,8 @@ class Catalogue:
         """Return the files of each place, in the order of the execution; not to be changed."""
         if self._by_place is None or self._by_place[0] != self.files.revision:
             places: Dict[Place, array[int]] = {}
-            for file in self.files.each():
-                places.setdefault(file.place, array("I")).append(file.number)
+            for folder, files in self.files.each().by_folder():
+                places.setdefault(folder.place, array("I")).extend(files.numbers.tolist())
             self._by_place = (
                 self.files.revision,
                 {

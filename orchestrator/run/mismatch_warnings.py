@@ -205,17 +205,19 @@ def _dumped_ops(run: Run) -> Dict[ModelGraph, Dict[str, bool]]:
     them.
     """
     dumped: Dict[ModelGraph, Dict[str, bool]] = {}
-    folder, names = None, None
-    for file in run.catalogue.files.each():
-        # A folder's files follow one another.
-        if file.folder is not folder:
-            folder, graph = file.folder, run.graphs.of(file.place.model)
-            # Another model's dumps, below a folder of the same name, are left out, which is said by
-            # itself.
-            taken = graph is not None and run.engine.places.is_taken(file.place)
-            names = dumped.setdefault(graph, {}) if graph is not None and taken else None
-        if names is not None and file.op_name not in names:
-            names[file.op_name] = run.engine.places.planner(file.place).knows(file.op_name)
+    seen: Dict[ModelGraph, Set[int]] = {}
+    for folder, files in run.catalogue.files.each().by_folder():
+        graph = run.graphs.of(folder.place.model)
+        # Another model's dumps, below a folder of the same name, are left out, which is said by
+        # itself.
+        if graph is None or not run.engine.places.is_taken(folder.place):
+            continue
+        ops, names = files.ops(), dumped.setdefault(graph, {})
+        new = ops.keys() - seen.setdefault(graph, set())
+        seen[graph] |= new
+        for name in (str(ops[number][1]) for number in sorted(new)):
+            if name not in names:
+                names[name] = run.engine.places.planner(folder.place).knows(name)
     return dumped
 
 
@@ -257,7 +259,7 @@ def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
     """
     if not names or not run.goldens.takes_steps_apart:
         return []
-    folders = {file.folder for file in run.catalogue.files.each()}
+    folders = [folder for folder, _ in run.catalogue.files.each().by_folder()]
     dumped = {folder.place.step for folder in folders}
     return (
         [name for name in names if name not in dumped]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import time
 from array import array
+from functools import partial
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
@@ -41,6 +42,8 @@ from .store_connection import StoreConnection
 
 _CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
 _STARTED = "YYYYmmddHHMMSS"
+_AT_ONCE = 1024
+"""Rows that are read at once."""
 _PUT_FILE = (
     "INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)"
 )
@@ -321,16 +324,18 @@ class RunStore:
             self._note_places(places)
             same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
             ids, sums, verdicts = array("q"), array("Q"), array("B")
-            counts = [0] * len(places)
+            counts = np.zeros(len(places), np.int64)
             sql = (
                 "SELECT id, sum, verdict, placed.number FROM row JOIN placed ON %s "
                 "ORDER BY placed.number, %s" % (same, ORDER_AT_PLACE)
             )
-            for number, checksum, verdict, place in execute(sql):
-                ids.append(number)
-                sums.append(int(checksum, 16))
-                verdicts.append(_CODES[verdict])
-                counts[place] += 1
+            rows = execute(sql)
+            for some in iter(partial(rows.fetchmany, _AT_ONCE), []):
+                numbers, checksums, codes, of_places = zip(*some)
+                ids.extend(numbers)
+                sums.extend(int(checksum, 16) for checksum in checksums)
+                verdicts.extend(map(_CODES.__getitem__, codes))
+                counts += np.bincount(of_places, minlength=len(places))
         # Not copied: of a million rows they are 17 MB.
         return TableOrder(
             _as_array(ids, np.int64),

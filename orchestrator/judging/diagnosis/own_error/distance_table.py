@@ -105,6 +105,10 @@ class DistanceTable:
         )
         self.fed_inputs = inputs.in_columns()
         self.kinds, self.kind = self._kinds()
+        self._roundings = tuple(
+            np.array([value_of(one.dtype) for one in self.kinds], np.float64)
+            for value_of in (rounding, least_rounding)
+        )
         numbers = observed.digests.numbers
         self.spoiled = numbers["bits"][self.row] & SPOILED != 0
         # The slices of an output of the network are measured by their own size, those of its inputs
@@ -164,10 +168,7 @@ class DistanceTable:
         return np.array([sum_noise(kind.dtype) for kind in self.kinds], np.float64)
 
     def _rounded(self, kind: Array, sizes: Array) -> Array:
-        rounded, least = (
-            np.array([value_of(one.dtype) for one in self.kinds], np.float64)[kind]
-            for value_of in (rounding, least_rounding)
-        )
+        rounded, least = (of_kinds[kind] for of_kinds in self._roundings)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(sizes > 0, np.hypot(rounded, least / sizes), rounded)
 
