@@ -80,7 +80,8 @@ def gather(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if node.type == "GatherV2":
         axis = scalar(inputs, 2)
     elif node.type == "GatherV2D":
-        axis = int(node.get("axis"))
+        # Ascend IR has a list of one.
+        (axis,) = np.atleast_1d(node.get("axis")).astype(int).tolist()
     else:
         axis = int(node.get("axis", 0) if node.dialect == ONNX else node.get("batch_dims", 0))
     return [

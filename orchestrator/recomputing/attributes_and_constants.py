@@ -43,7 +43,7 @@ def attributes_and_constants(
     recorded: Callable[[], Optional[RecordedStep]],
     attributes: Mapping[str, Any],
 ) -> Optional[AttributesAndConstants]:
-    """Return what is known of an op; None where neither an attribute nor a constant is.
+    """Return what is known of an op; None where its step cannot be opened.
 
     Parameters
     ----------
@@ -74,9 +74,7 @@ def attributes_and_constants(
         except (GoldwatchError, NotComputable):
             continue
     layouts = tuple(desc.origin_format or "" for desc in node.input_descs)
-    return (
-        AttributesAndConstants(attributes, constants, layouts) if attributes or constants else None
-    )
+    return AttributesAndConstants(attributes, constants, layouts)
 
 
 Attributes = Dict[str, Any]

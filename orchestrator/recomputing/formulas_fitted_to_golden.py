@@ -213,6 +213,12 @@ def confirmed_formula(
     return _nearest(formulas(op_type, goldens, golden, dtype), goldens, golden, most)
 
 
+def follows_from(formula: Formula, goldens: Sequence[Value], golden: Array) -> bool:
+    """Tell whether a golden output is what a formula makes of golden inputs."""
+    distance = _distance(formula, goldens, golden)
+    return distance is not None and distance <= FITS
+
+
 def confirmed_node(
     op_type: str, goldens: Sequence[Value], golden: Array, dtype: str
 ) -> Tuple[Optional[NodeFormula], float]:

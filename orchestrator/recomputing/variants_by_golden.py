@@ -5,20 +5,30 @@ which golden outputs follow from golden inputs.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+from itertools import chain, permutations
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..metrics.patterns import AlignedPair
-from ..operators import Arithmetic, Value
+from ..operators import Arithmetic, CannotCompute, Value
 from ..operators.registry import UNFIT
 from ..operators.variants import AS_IT_IS
 from .explained_or_written import explained_or_written
-from .formulas_by_type import LOOSE, TIGHT, NodeFormula, is_fitted
+from .formulas_by_type import (
+    LOOSE,
+    TIGHT,
+    Formula,
+    NodeFormula,
+    formulas,
+    is_fitted,
+    learns_constants,
+)
 from .formulas_fitted_to_golden import (
     by_attributes,
     confirmed_formula,
     confirmed_node,
+    follows_from,
     shaped,
     sides_of,
     with_formula_error,
@@ -36,11 +46,17 @@ if TYPE_CHECKING:
 
 Array = Any
 Judge = Callable[[OwnError, bool], float]
+Others = Callable[[int], Iterable[Tuple[str, Array]]]
 
 _ELEMENT_S = 2e-8
 """Roughly what computing one element takes; measured of vector operators as the budget of variants
 counts it."""
 
+_MOST_ORDERED = 4
+"""Inputs of which each other order is tried."""
+_NEXT_OF_EDGES = (
+    "compare the inputs of its op in the om's json with those of its node in the original model"
+)
 _AS_SMALL = " or one as small"
 
 
@@ -83,44 +99,116 @@ def variants_by_golden(
             formula, off = confirmed_node(op_type, goldens, np.asarray(output.golden), output.dtype)
             if formula is not None:
                 return _searched(name, formula, off, targets, output, judge)
-    except UNFIT:
+    except (CannotCompute, *UNFIT):
         pass
     return None
 
 
-def as_json_says(
+def fed_otherwise(
     op_type: str,
     inputs: Sequence[AlignedPair],
     output: AlignedPair,
     facts: Optional[AttributesAndConstants],
     judge: Judge,
+    fed_with: Sequence[str],
+    others: Others,
 ) -> Optional[VariantSearch]:
-    """Return that a device computes what the json's attributes say, where golden data do not follow
-    by these; else None. Parameters as of :func:`variants_by_golden`.
+    """Return that a device computes what the json says of what the json feeds it with, where golden
+    data do not follow by that, and by what they follow; else None. Other parameters as of
+    :func:`variants_by_golden`.
 
     Parameters
     ----------
     facts
         What the model's json and the dump tell of the operator.
+    fed_with
+        What feeds each input, by name.
+    others
+        Yields other golden tensors of so many elements, by name.
     """
     sides = sides_of(inputs, output)
-    if sides is None or facts is None or not facts.attributes:
+    if sides is None or facts is None:
         return None
     goldens, targets = sides
-    try:
-        with np.errstate(all="ignore"):
-            known, _ = confirmed_formula(
-                op_type, goldens, np.asarray(output.golden), facts, output.dtype
+    golden = np.asarray(output.golden)
+    with np.errstate(all="ignore"):
+        try:
+            known, _ = confirmed_formula(op_type, goldens, golden, facts, output.dtype)
+        except UNFIT:
+            return None
+        # What follows from anything tells nothing.
+        if known is not None or not np.ptp(golden):
+            return None
+        of_json = list(by_attributes(op_type, facts))
+        of_type = (
+            ()
+            if learns_constants(op_type, len(targets))
+            else formulas(op_type, targets, np.asarray(output.target), output.dtype)
+        )
+        for number, formula in enumerate(chain(of_json, of_type)):
+            if _follows(formula, targets, output, judge):
+                found = _other_order(op_type, formula, goldens, golden, fed_with)
+                found = found or _other_input(formula, goldens, golden, fed_with, others)
+                if found is None and number < len(of_json) and facts.attributes:
+                    found = _of_json(facts)
+                if found is not None:
+                    return VariantSearch([], [], instead=found)
+    return None
+
+
+def _follows(formula: Formula, targets: Sequence[Value], output: AlignedPair, judge: Judge) -> bool:
+    """Tell whether a device's output is what a formula makes of what it read."""
+    for arithmetic in (TIGHT.get(output.dtype, Arithmetic()), LOOSE.get(output.dtype)):
+        try:
+            if arithmetic is not None:
+                computed = shaped(formula(targets, arithmetic), output.target.shape)
+                if computed.is_float != (output.target.dtype.kind == "f"):
+                    return False
+                if not computed.is_float:
+                    return bool(np.array_equal(computed.array, output.target))
+                if judge(own_error(output.target, computed, output.dtype), False) <= 1.0:
+                    return True
+        except (CannotCompute, *UNFIT):
+            return False
+    return False
+
+
+def _other_order(
+    op_type: str, formula: Formula, goldens: Sequence[Value], golden: Array, fed_with: Sequence[str]
+) -> Optional[Instead]:
+    places = range(len(goldens))
+    for order in permutations(places) if len(goldens) <= _MOST_ORDERED else ():
+        if order != tuple(places) and follows_from(formula, [goldens[at] for at in order], golden):
+            return Instead(
+                "attribute",
+                "the device computed %s of its inputs as the om feeds it with them (%s); golden "
+                "data follow from them in the order %s: an edge was drawn otherwise than in the "
+                "original model" % (op_type, ", ".join(fed_with), list(order)),
+                _NEXT_OF_EDGES,
             )
-            for formula in by_attributes(op_type, facts) if known is None else ():
-                for arithmetic in (TIGHT.get(output.dtype, Arithmetic()), LOOSE.get(output.dtype)):
-                    if arithmetic is not None:
-                        computed = shaped(formula(targets, arithmetic), output.target.shape)
-                        error = own_error(output.target, computed, output.dtype)
-                        if judge(error, False) <= 1.0:
-                            return VariantSearch([], [], instead=_of_json(facts))
-    except UNFIT:
-        pass
+    return None
+
+
+def _other_input(
+    formula: Formula,
+    goldens: Sequence[Value],
+    golden: Array,
+    fed_with: Sequence[str],
+    others: Others,
+) -> Optional[Instead]:
+    for number, value in enumerate(goldens):
+        for name, other in others(value.array.size):
+            shaped_as = other.reshape(value.array.shape).astype(value.array.dtype)
+            given = [*goldens[:number], Value(shaped_as)]
+            if follows_from(formula, [*given, *goldens[number + 1 :]], golden):
+                return Instead(
+                    "other-tensor",
+                    "the om feeds it with %s as its input %d, of which its output is right; golden "
+                    "data follow from %s there: an edge was drawn otherwise than in the original "
+                    "model, or an operator between was left out or added"
+                    % (fed_with[number], number, name),
+                    _NEXT_OF_EDGES,
+                )
     return None
 
 
@@ -129,8 +217,9 @@ def _of_json(facts: AttributesAndConstants) -> Instead:
     return Instead(
         "attribute",
         "the device computed what the om's json says (%s), and golden data do not follow from "
-        "golden inputs by that: the original model says otherwise, or holds other constants" % told,
-        "compare the attributes of its op in the om's json with the original model's",
+        "golden inputs by that: the original model says otherwise, reads another tensor or another "
+        "shape, or holds other constants" % told,
+        "compare the inputs and attributes of its op in the om's json with the original model's",
     )
 
 

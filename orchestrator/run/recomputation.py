@@ -589,7 +589,7 @@ class Recomputation:
 
     def attributes_and_constants(self, op: ObservedOp) -> Optional[AttributesAndConstants]:
         """Return what the model's json and the dump tell of an op that was made from one original;
-        None where that is nothing.
+        None where that is not known.
         """
         graph = self._engine.graphs.of(op.place.model)
         named = graph.ops_named(op.name) if graph is not None else ()

@@ -17,10 +17,11 @@ from ..judging.by_recomputation import RecomputationVerdict
 from ..judging.diagnosis.observed_ops import ObservedOp, SomeOps
 from ..judging.diagnosis.op_input_states import Inputs, InputState
 from ..judging.diagnosis.recompute_without_model import (
+    Others,
     TensorReader,
     beside_by_golden,
-    computed_as_json_says,
     computed_by_golden,
+    fed_otherwise_by_golden,
     variants_without_model,
 )
 from ..judging.diagnosis.row_digest import Observation
@@ -117,7 +118,11 @@ class RunReader(TensorReader):
         return variants_without_model(op, output, inputs, self.whole)
 
     def by_json(
-        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+        self,
+        op: ObservedOp,
+        output: Observation,
+        inputs: Sequence[InputState],
+        others: Others,
     ) -> Optional[VariantSearch]:
         """Return what the json tells; as :meth:`TensorReader.by_json`."""
         if self._recomputation is None or not self._learns(op):
@@ -125,7 +130,7 @@ class RunReader(TensorReader):
         if not output.compared or output.whole:
             return None
         facts = self._recomputation.attributes_and_constants(op)
-        return computed_as_json_says(op, output, inputs, self.whole, facts)
+        return fed_otherwise_by_golden(op, output, inputs, self.whole, facts, others)
 
     def _learns(self, op: ObservedOp) -> bool:
         """Tell whether golden data alone show what an operator computes."""

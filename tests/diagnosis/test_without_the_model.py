@@ -74,3 +74,98 @@ def test_inputs_in_another_order_are_told_without_the_original_model(scene, rand
     said = "the device computed %s with the order of its inputs [1, 0]; golden data follow with"
     assert suspect["op"] == "op"
     assert suspect["explanations"][0]["sentence"].startswith(said % op_type)
+
+
+def fed_with(one, other):
+    """Two tensors of one shape, and an operator that the om feeds with other ones than golden data
+    follow from: as type, its inputs in the om, golden and made by numpy."""
+    return {
+        "Sub": (["two", "one"], one - other, "from them in the order [1, 0]"),
+        "RealDiv": (["two", "one"], one / other, "from them in the order [1, 0]"),
+        "ConcatD": (
+            ["two", "one"], np.concatenate([one, other], 1), "from them in the order [1, 0]"
+        ),
+        "PRelu": (
+            ["two", "one"], np.where(one < 0, other * one, one), "from them in the order [1, 0]"
+        ),
+        "SoftmaxV2": (["two"], softmax(one, 2), "from one:output:0 there"),
+        "Relu": (["two"], np.maximum(one, 0), "from one:output:0 there"),
+        "Mul": (["two", "two"], one * other, "from one:output:0 there"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["all", "output"])
+@pytest.mark.parametrize("op_type", sorted(fed_with(np.ones((1, 1, 1)), np.ones((1, 1, 1)))))
+def test_an_edge_that_the_om_has_otherwise_is_told_without_the_original_model(
+    scene, random, op_type, form
+):
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    made = scene.made["data"].astype(np.float32)
+    scene.op("one", "Sin", ["data"], np.sin(golden), np.sin(made))
+    scene.op("two", "Sigmoid", ["data"], 1 / (1 + np.exp(-golden)), 1 / (1 + np.exp(-made)))
+    read, value, said = fed_with(scene.golden["one"], scene.golden["two"])[op_type]
+    device = [scene.made[name].astype(np.float32) for name in read]
+    by_om = {
+        "Sub": lambda x, y: x - y,
+        "RealDiv": lambda x, y: x / y,
+        "ConcatD": lambda x, y: np.concatenate([x, y], 1),
+        "PRelu": lambda x, y: np.where(x < 0, y * x, x),
+        "SoftmaxV2": lambda x: softmax(x, 2),
+        "Relu": lambda x: np.maximum(x, 0),
+        "Mul": lambda x, y: x * y,
+    }
+    scene.op("op", op_type, read, value, by_om[op_type](*device), with_inputs=form == "all")
+    attr = {"ConcatD": "concat_dim", "SoftmaxV2": "axes"}.get(op_type)
+    if attr:
+        told = {"i": 1} if attr == "concat_dim" else {"list": {"i": [2], "val_type": "VT_LIST_INT"}}
+        scene.ops[-1]["attr"] = [{"key": attr, "value": told}]
+    _, summary, _ = scene.compare()
+    (suspect,) = summary["suspects"]
+    assert suspect["op"] == "op"
+    assert said in suspect["explanations"][0]["sentence"]
+
+
+@pytest.mark.parametrize("form", ["all", "output"])
+def test_what_reshapes_without_a_task_hides_no_attribute(scene, random, form):
+    """An operator reads what its producer wrote in another shape; golden data follow in this."""
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    scene.op("one", "Sin", ["data"], np.sin(golden), np.sin(scene.made["data"].astype(np.float32)))
+    read = scene.golden["one"].reshape(4, 6, 24)
+    device = scene.made["one"].astype(np.float32).reshape(4, 6, 24)
+    scene.op("op", "SoftmaxV2", ["one"], softmax(read, 2), softmax(device, 1),
+             with_inputs=form == "all")  # fmt: skip
+    shape = {"list": {"i": [4, 6, 24], "val_type": "VT_LIST_INT"}}
+    scene.ops[-1]["input_desc"] = [
+        {"layout": "ND", "attr": [{"key": "origin_shape", "value": shape}]}
+    ]
+    _, summary, _ = scene.compare()
+    (suspect,) = summary["suspects"]
+    said = "the device computed Softmax with axis 1; golden data follow with 2 ("
+    assert suspect["explanations"][0]["sentence"].startswith(said)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_gather_of_ascend_ir_has_its_axis_as_a_list(scene, random, axis):
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    places = random.permutation(12).astype(np.int64)
+    scene.data(places, "places")
+    device = scene.made["data"].astype(np.float32)
+    scene.op("op", "GatherV2D", ["data", "places"], np.take(golden, places, axis),
+             np.take(device, places, axis))  # fmt: skip
+    axes = {"list": {"i": [axis], "val_type": "VT_LIST_INT"}}
+    scene.ops[-1]["attr"] = [{"key": "axis", "value": axes}]
+    code, summary, _ = scene.compare("--recompute", "all")
+    assert code == 0
+    assert summary["recomputed"]["right"] == 1
+
+
+def test_a_product_whose_factor_is_not_known_ends_no_run(scene, random):
+    """Its attributes are in the json, and its weights in no dump."""
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    weights = random.standard_normal((12, 8)).astype(np.float32)
+    scene.op("op", "MatMulV2", ["data"], golden @ weights,
+             scene.made["data"].astype(np.float32) @ weights[::-1])  # fmt: skip
+    scene.ops[-1]["attr"] = [{"key": "transpose_x1", "value": {"b": False}}]
+    code, summary, _ = scene.compare()
+    assert code == 1
+    assert [suspect["op"] for suspect in summary["suspects"]] == ["op"]

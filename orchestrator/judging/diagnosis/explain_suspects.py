@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...base.element_types import element_count
 from ...dumps.place import Place
 from ...metrics.patterns import AlignedPair
 from ...metrics.row import FAIL, PASS
@@ -114,7 +116,12 @@ def with_explanations(
             search = (
                 reader.variants(estimate.op, estimate.output, estimate.inputs)
                 if estimate.computed is not None
-                else reader.by_json(estimate.op, estimate.output, estimate.inputs)
+                else reader.by_json(
+                    estimate.op,
+                    estimate.output,
+                    estimate.inputs,
+                    partial(_goldens_of_size, estimate, observed, reader),
+                )
             )
             known = [] if search is None else by_variants(search, estimate.op.name)
             error = estimate.computed.own_error if estimate.computed is not None else None
@@ -482,6 +489,24 @@ def _other_goldens(
                 and np.array_equal(other.target, pair.target)
             )
             yield OtherGolden(op.name, other.golden, op.name in sources, exchanged, copied)
+
+
+def _goldens_of_size(
+    estimate: Estimate, observed: ObservedOps, reader: TensorReader, size: int
+) -> Iterator[Tuple[str, Any]]:
+    """Yield other golden tensors of so many elements, nearest in the json's order, by their
+    own names.
+    """
+    alike = [
+        (abs(row.position - estimate.output.position), number, op, row)
+        for number, op in enumerate(observed.at_place(estimate.op.place))
+        for row in op.outputs.values()
+        if row.compared and element_count(row.shape) == size and op is not estimate.op
+    ]
+    for _, _, op, row in sorted(alike, key=lambda entry: entry[:2])[:_MOST_OTHERS]:
+        other = reader.pair(op, row)
+        if other is not None and not other.sampled and other.golden.size == size:
+            yield row.tensor, np.asarray(other.golden)
 
 
 def _fits(x: Any, y: Any, most: float = _FITS) -> bool:

@@ -14,7 +14,7 @@ from ...model.graph_walks import final_outputs
 from ...model.graphs_of_run import AnyGraph, ModelGraphs
 from ...model.never_dumped import AIPP, FIXED_TYPES, INPUT_TYPES
 from ...model.op_groups import FOLLOWING_TYPES
-from ...model.op_node import OpNode
+from ...model.op_node import OpNode, desc_at
 from ...recomputing.formulas_by_type import only_moves
 from .observed_ops import INPUT, OUTPUT, ObservedOp, ObservedOps, narrow
 from .row_digest import COMPARED, Observation
@@ -46,6 +46,8 @@ class InputState(NamedTuple):
         The producer's name; None without a model.
     owner
         The operator whose row that is: itself or the producer.
+    shape
+        In which shape the operator reads it, by the json; None: not told.
     """
 
     number: int
@@ -54,17 +56,19 @@ class InputState(NamedTuple):
     observation: Optional[Observation] = None
     source: Optional[str] = None
     owner: Optional[ObservedOp] = None
+    shape: Optional[Tuple[int, ...]] = None
 
 
 class _Source(NamedTuple):
     """What feeds an input of a node: the input's index, the producer's name, which of its outputs,
-    and whether it is a constant or variable.
+    whether it is a constant or variable, and in which shape it is read.
     """
 
     number: int
     source: Optional[str]
     output: int
     fixed: bool
+    shape: Optional[Tuple[int, ...]] = None
 
 
 class _ModelOp(NamedTuple):
@@ -263,7 +267,7 @@ class Inputs:
         if node is None:
             feeds = [_Source(number, None, 0, False) for number in sorted(op.inputs)]
         states = []
-        for number, source, output, fixed in feeds:
+        for number, source, output, fixed, shape in feeds:
             row = op.inputs.get(number)
             if (
                 row is not None
@@ -271,9 +275,9 @@ class Inputs:
                 and not (row.address and op.in_place(number))
             ):
                 state = BAD if row.verdict == FAIL or row.otherwise else GOOD
-                states.append(InputState(number, state, row.tensor, row, source, op))
+                states.append(InputState(number, state, row.tensor, row, source, op, shape))
             elif not fixed:
-                states.append(self._made(op, number, source, output))
+                states.append(self._made(op, number, source, output)._replace(shape=shape))
         return states
 
     def _made(self, op: ObservedOp, number: int, source: Optional[str], output: int) -> InputState:
@@ -487,7 +491,8 @@ def _model_op(node: OpNode, graph: ModelGraph) -> _ModelOp:
             producer = graph.producer(node, source[0])
             kind = producer.type if producer is not None else ""
             name = producer.name if producer is not None else source[0]
-            feeds.append(_Source(number, name, source[1], kind in FIXED_TYPES))
+            shape = desc_at(node.input_descs, number).origin_shape
+            feeds.append(_Source(number, name, source[1], kind in FIXED_TYPES, shape))
             if kind in INPUT_TYPES or kind == AIPP:
                 of_network.append(number)
     return _ModelOp(node, feeds, of_network)

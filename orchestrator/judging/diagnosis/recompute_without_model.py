@@ -5,10 +5,22 @@ compute.
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 import numpy as np
 
+from ...base.element_types import element_count
 from ...dumps.place import Place
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair
 from ...recomputing.formulas_by_type import is_known_type
@@ -31,6 +43,9 @@ Whole = Callable[
 """Reads the tensors of all inputs and of one output; None in place of the output where one cannot
 be read.
 """
+
+Others = Callable[[int], Iterable[Tuple[str, Any]]]
+"""Yields other golden tensors of so many elements, by name."""
 
 _NOT_KNOWN = "what it computes is not known without the original model"
 _FROM_OTHER_DUMP = "its constants are in no dump, and those that the other one shows may be wrong"
@@ -66,11 +81,24 @@ def computed_by_golden(
             continue
         if not learns:
             outputs.append(Recomputed(op.name, op.type, number, reason=_FROM_OTHER_DUMP))
-        elif is_known_type(op.type) or can_repeat(op.type) or facts is not None:
+        elif is_known_type(op.type) or can_repeat(op.type) or _is_told(op, inputs, facts):
             outputs.append(_computed(op, output, inputs, whole, facts))
         else:
             outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
     return outputs
+
+
+def _is_told(
+    op: ObservedOp, inputs: Sequence[InputState], facts: Optional[AttributesAndConstants]
+) -> bool:
+    """Tell whether an operator is computed by what the json tells of it: of one input and nothing
+    else most lack their weights.
+    """
+    if facts is None or not (facts.attributes or facts.constants or len(inputs) > 1):
+        return False
+    from ...operators import ASCEND, find
+
+    return find(ASCEND, op.type) is not None
 
 
 def _computed(
@@ -155,22 +183,24 @@ def variants_without_model(
     return variants_by_golden(op.name, op.type, input_pairs, output_pair, excess)
 
 
-def computed_as_json_says(
+def fed_otherwise_by_golden(
     op: ObservedOp,
     output: Observation,
     inputs: Sequence[InputState],
     whole: Whole,
     facts: Optional[AttributesAndConstants],
+    others: Others,
 ) -> Optional[VariantSearch]:
-    """Return that the device computes what the json says, where golden data do not follow by it;
-    else None.
+    """Return that the device computes what the json says of what it feeds the operator with, where
+    golden data do not follow by that; else None.
     """
     input_pairs, output_pair = _pairs(op, output, inputs, whole)
-    if output_pair is None or facts is None:
+    if output_pair is None:
         return None
-    from ...recomputing.variants_by_golden import as_json_says
+    from ...recomputing.variants_by_golden import fed_otherwise
 
-    return as_json_says(op.type, input_pairs, output_pair, facts, excess)
+    names = [state.source or state.tensor for state in inputs]
+    return fed_otherwise(op.type, input_pairs, output_pair, facts, excess, names, others)
 
 
 def _pairs(
@@ -265,10 +295,19 @@ class TensorReader:
         return None
 
     def by_json(
-        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+        self,
+        op: ObservedOp,
+        output: Observation,
+        inputs: Sequence[InputState],
+        others: Others,
     ) -> Optional[VariantSearch]:
-        """Return that an output that could not be computed is what the json's attributes say, and
-        golden data do not follow by these; else None.
+        """Return that an output that could not be computed is what the json says of what it feeds
+        the operator with, and golden data do not follow by that; else None.
+
+        Parameters
+        ----------
+        others
+            Yields other golden tensors of so many elements, by name.
         """
         return None
 
@@ -315,7 +354,7 @@ class TensorReader:
         cannot be read.
         """
         pairs = [
-            self.pair(state.owner, state.observation)
+            _as_read(self.pair(state.owner, state.observation), state.shape)
             for state in inputs
             if state.owner is not None and state.observation is not None
         ]
@@ -335,6 +374,23 @@ class TensorReader:
         return len(read) == len(pairs) and all(
             _equal(*(getattr(pair, side) for pair in read)) for side in ("target", "golden")
         )
+
+
+def _as_read(
+    pair: Optional[AlignedPair], shape: Optional[Tuple[int, ...]]
+) -> Optional[AlignedPair]:
+    """Return a pair in the shape in which its reader has it: what only reshapes may have no task.
+
+    Other axes are another shape; the same in another order are another layout.
+    """
+    if pair is None or pair.sampled or shape is None or min(shape, default=1) < 0:
+        return pair
+    own = np.shape(pair.golden)
+    if sorted(shape) == sorted(own) or element_count(shape) != element_count(own):
+        return pair
+    sides = [np.reshape(side, shape) for side in (pair.target, pair.golden)]
+    letters = tuple(str(axis) for axis in range(len(shape)))
+    return AlignedPair(sides[0], sides[1], pair.dtype, letters, pair.total)
 
 
 def _equal(one: Any, other: Any) -> bool:
