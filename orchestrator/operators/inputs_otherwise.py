@@ -355,7 +355,7 @@ def of_siblings(
         yield Variant(name, "of its sibling %s" % sibling, AS_IT_IS, node, taken)
 
 
-def all_of_sibling(node: Node, sibling: str, arrays: Mapping[int, Array]) -> Variant:
+def of_sibling(node: Node, sibling: str, arrays: Mapping[int, Array]) -> Variant:
     """Return a node that takes several constants of another one for its own, by their places."""
 
     def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:

@@ -33,6 +33,7 @@ from .variants import (
     declare,
     each_axis,
     missing_input,
+    missing_inputs,
     other_node,
     text_of,
 )
@@ -716,7 +717,6 @@ def _other_group_counts(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
 
 _EPSILON = attribute("epsilon", EPSILONS, 1e-5, fitted=True)
-_SCALE, _OFFSET = missing_input(1, "the scale"), missing_input(2, "the bias")
 declare(
     "LayerNormalization RMSNormalization SimplifiedLayerNormalization",
     _EPSILON,
@@ -731,7 +731,11 @@ declare(
     "GroupNormalization",
     Reading("num_groups", "each other that divides the channels", _other_group_counts),
 )
-declare("LayerNormalization InstanceNormalization GroupNormalization", _OFFSET)
+declare(
+    "LayerNormalization InstanceNormalization GroupNormalization",
+    missing_input(2, "the bias"),
+    missing_inputs({1: 1.0, 2: 0.0}, "the scale and the bias"),
+)
 declare(
     "LayerNormalization InstanceNormalization GroupNormalization RMSNormalization "
     "SimplifiedLayerNormalization",

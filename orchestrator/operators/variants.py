@@ -342,14 +342,27 @@ def missing_input(number: int, name: str, neutral: float = 0.0) -> Reading:
     """Declare an input (a bias, a gain, an initial state) that may be left out: then it is
     ``neutral``.
     """
+    return missing_inputs({number: neutral}, name)
+
+
+def missing_inputs(neutral: Mapping[int, float], name: str) -> Reading:
+    """Declare inputs that may be left out together, by number with what they are then."""
 
     def variants(node: Node, inputs: Inputs) -> Iterator[Variant]:
-        value = inputs[number] if number < len(inputs) else None
-        if value is not None and np.any(value.array != neutral):
-            nothing = Value(np.full_like(value.array, neutral))
+        if all(
+            number < len(inputs)
+            and inputs[number] is not None
+            and np.any(inputs[number].array != value)  # type: ignore[union-attr]
+            for number, value in neutral.items()
+        ):
 
             def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
-                return [*given[:number], nothing, *given[number + 1 :]]
+                return [
+                    Value(np.full_like(value.array, neutral[number]))
+                    if number in neutral and value is not None
+                    else value
+                    for number, value in enumerate(given)
+                ]
 
             yield Variant(name, "missing", AS_IT_IS, node, taken)
 

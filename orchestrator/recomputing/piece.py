@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import (
     Callable,
     Dict,
@@ -26,8 +27,8 @@ import numpy as np
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.inputs_otherwise import (
-    all_of_sibling,
     coarser_inside,
+    of_sibling,
     of_siblings,
     other_inputs,
     without_tail,
@@ -421,9 +422,12 @@ class Piece:
                         yield number, node, variant
                     for name, array in others.items():
                         by_sibling.setdefault(name, {})[place] = array
-            for name, arrays in by_sibling.items():
-                if len(arrays) > 1:
-                    yield number, node, all_of_sibling(node, name, arrays)
+            most = max(map(len, by_sibling.values()), default=0)
+            for count in (most, *range(2, most)) if most > 1 else ():
+                for name, arrays in by_sibling.items():
+                    for places in combinations(arrays, count):
+                        taken = {place: arrays[place] for place in places}
+                        yield number, node, of_sibling(node, name, taken)
             if self._is(node, "multiplies") or self._dtype == "float32":
                 for variant in coarser_inside(node, inputs, held):
                     yield number, node, variant

@@ -381,6 +381,50 @@ def test_all_constants_of_a_sibling_are_named_together(net):
     assert "Gemm with the weights and the bias of its sibling sibling; the" in entry["sentence"]
 
 
+@pytest.mark.parametrize(("names", "instead"), [
+    ("scale bias", "sibling"), ("mean variance", "sibling"), ("scale variance", "sibling"),
+    ("scale bias", "missing"), ("mean variance", "missing"),
+])  # fmt: skip
+def test_two_constants_of_a_normalisation_that_are_wrong_at_once_are_named(net, names, instead):
+    random = np.random.RandomState(0)
+    draws = {
+        "scale": lambda: random.normal(1, 0.3, 6), "bias": lambda: random.normal(0, 0.5, 6),
+        "mean": lambda: random.normal(0, 0.5, 6), "variance": lambda: random.uniform(0.3, 2, 6),
+    }  # fmt: skip
+    draw = {name: (make(), make()) for name, make in draws.items()}
+    held = {
+        name + str(at): array.astype(np.float16).astype(np.float32)
+        for name, arrays in draw.items()
+        for at, array in enumerate(arrays)
+    }
+    nodes = [
+        node("BatchNormalization", ["x", *(name + "1" for name in draws)], ["s"], name="sibling"),
+        node("BatchNormalization", ["s", *(name + "0" for name in draws)], ["t"], name="op"),
+        node("Neg", ["t"], ["y"], name="last"),
+    ]
+    shape = (2, 6, 5, 5)
+    ends = [build.value("x", shape)], [build.value("y", shape)]
+    proto = build.model(nodes, *ends, [build.weight(*one) for one in held.items()])
+    taken = {name: held[name + str(int(name in names and instead == "sibling"))] for name in draws}
+    if instead == "missing":
+        neutral = {"scale": 1, "bias": 0, "mean": 0, "variance": 1}
+        taken.update({name: np.full(6, neutral[name], np.float32) for name in names.split()})
+
+    def of(x, scale, bias, mean, variance):
+        scale, bias, mean, variance = (one[:, None, None] for one in (scale, bias, mean, variance))
+        return (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
+
+    x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
+    before = of(x, *(held[name + "1"] for name in draws)).astype(np.float16).astype(np.float32)
+    wrong = of(before, *taken.values())
+    net.prepare(proto, {"x": x}, fault=("op", lambda array: wrong.astype(array.dtype)))
+    entry = only_suspect(net.compare()[1]["summary"])["explanations"][0]
+    both = " and ".join("the " + name for name in names.split())
+    words = "of its sibling sibling" if instead == "sibling" else "missing"
+    named = "BatchNormalization with %s %s; the model has it as it is" % (both, words)
+    assert named in entry["sentence"]
+
+
 @pytest.mark.parametrize("ties", [1, 3, 32])
 @pytest.mark.parametrize("last", [True, False])
 def test_ties_that_all_go_to_the_last_index_read_an_attribute_otherwise(net, last, ties):
@@ -843,6 +887,26 @@ def test_what_another_reading_leaves_right_does_not_make_the_rest_not_written():
     assert of_written(x[:, :4:3][:, :2], x[:, :3:2][:, :2]) is None
     channels = np.repeat(np.repeat(x.reshape(2, 7, 6, 9), 2, 0), 2, 1)
     assert of_written(channels, np.tile(x.reshape(2, 7, 6, 9), (2, 2, 1, 1))) is None
+
+
+@pytest.mark.parametrize("count", [3, 4, 7, 9])
+def test_a_short_tail_of_0_was_not_written(count):
+    """Of fewer elements, of others than 0 and of those in the middle it may be anything."""
+    x, other = np.random.RandomState(0).standard_normal((2, 6, 16))
+
+    def said(first, instead):
+        made = x.copy().reshape(-1)
+        made[first : first + count] = instead.reshape(-1)[first : first + count]
+        found = of_written(x, made.reshape(x.shape))
+        return found.sentence if found is not None else ""
+
+    words = "all elements up to %d are right, all from %d on hold 0 (of 96" % (
+        95 - count,
+        96 - count,
+    )
+    assert said(96 - count, 0 * x).startswith(words) == (count > 3)
+    if count < 8:
+        assert not said(96 - count, other) and not said(40, 0 * x)
 
 
 def test_a_stretch_that_ends_inside_an_index_was_not_written_whatever_it_holds():
@@ -1330,6 +1394,19 @@ def _gru(x, weights, bias_of_state):
     return np.stack(made)[:, None]
 
 
+def _lstm(x, weights, of_state):
+    """One direction of an LSTM without a bias and without first states: gates i, o, f, c."""
+    size = of_state.shape[2]
+    state, cell, made = np.zeros((x.shape[1], size)), np.zeros((x.shape[1], size)), []
+    for now in x.astype(np.float64):
+        i, o, f, new = np.split(now @ weights[0].T + state @ of_state[0].T, 4, 1)
+        i, o, f = (1 / (1 + np.exp(-gate)) for gate in (i, o, f))
+        cell = f * cell + i * np.tanh(new)
+        state = o * np.tanh(cell)
+        made.append(state)
+    return np.stack(made)[:, None]
+
+
 def _clipped_rnn(x, clip):
     state, made = np.zeros((x.shape[1], 4)), []
     for now in x.astype(np.float64):
@@ -1451,6 +1528,17 @@ OTHERWISE = {
         {"l": np.array([3, 6, 2, 5], np.int64)},
         _reversed_in_full,
         "ReverseSequence with its sequence_lens [6, 6, 6, 6]; the model says [3, 6, 2, 5]",
+    ),
+    "both states": (
+        node("LSTM", ["x", "w", "r", "", "", "h", "c"], ["y"], name="op", hidden_size=3),
+        {
+            "w": OF_GRU["w"],
+            "r": OF_GRU["r"][..., :3],
+            "h": np.full((1, 4, 3), 0.5, np.float32),
+            "c": np.ones((1, 4, 3), np.float32),
+        },
+        lambda x: _lstm(x, OF_GRU["w"], OF_GRU["r"][..., :3]),
+        "LSTM with initial_h and initial_c missing; the model has it as it is (",
     ),
     "recurrent bias": (
         node("GRU", ["x", "w", "r", "b"], ["y"], name="op", hidden_size=4, linear_before_reset=1),
