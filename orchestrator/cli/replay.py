@@ -68,7 +68,10 @@ def replay(arguments: _Arguments) -> int:
     with no_earlier_reports(planned, out, arguments.force):
         with golden_words(), ProgressBar("replaying", arguments.quiet) as bar:
             result = run_replay(
-                options, arguments.jobs or default_jobs(), arguments.force, bar.show
+                options,
+                arguments.jobs or default_jobs(),
+                arguments.force,
+                lambda progress: bar.show(progress.stage, *progress.steps),
             )
         for note in result.notes:
             say_note(note, arguments.quiet)

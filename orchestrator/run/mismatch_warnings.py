@@ -346,25 +346,20 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
     )
 
 
-def with_other_original(
-    summary: Summary, rows: Iterable[Row], graph: ModelGraph, model: str
-) -> Summary:
-    """Return the summary of a replay with a warning where the om was compiled from another file,
-    and no operator with weights computes what the model says: two names of one model are no reason.
+def of_other_original(rows: Iterable[Row], graph: ModelGraph, model: str) -> List[Note]:
+    """Return a note where the om that is replayed was compiled from another file, and no operator
+    with weights computes what the model says: two names of one model are no reason.
     """
     from ..judging.diagnosis.explain_suspects import LINEAR
+    from ..judging.diagnosis.replay_summary import OTHER_MODEL
 
-    if not summary.failed or graph.compiled_from in ("", model):
-        return summary
+    if graph.compiled_from in ("", model):
+        return []
     with_weights = [row for row in rows if row.kind == "output" and row.op_type.lower() in LINEAR]
     all_fail = all(row.verdict == FAIL for row in with_weights)
     if not all_fail or len({row.op for row in with_weights}) < 2:
-        return summary
-    said = note("model-of-another-file", model, printable(graph.name), graph.compiled_from)
-    sentence = "%s But no operator with weights computes what MODEL says: %s." % (
-        summary.sentence, str(said),
-    )  # fmt: skip
-    return replace(summary, warnings=(*summary.warnings, said), sentence=sentence)
+        return []
+    return [note(OTHER_MODEL, model, printable(graph.name), graph.compiled_from)]
 
 
 def _no_weights_fit(run: Run, place: Place) -> bool:

@@ -26,6 +26,7 @@ from ..base.notes import Note, note, stored_notes
 from ..judging.diagnosis.row_digest import RowDigests
 from ..judging.diagnosis.summary import (
     INCOMPLETE,
+    REPLAY,
     Summary,
     exit_code,
     only_digest_known,
@@ -182,29 +183,34 @@ def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, 
     summary = summarise(store.rows("index"), ops, *arguments, computed, unmatched, without_golden)
     by_rows = options.exact or options.outputs is not None
     rows = list(store.rows("index")) if by_rows else ()
-    summary = in_words_of_kind(summary, rows, options, graphs)
-    from ..judging.diagnosis.replay_summary import replay_summary
-    from ..judging.diagnosis.summary import REPLAY
-
-    if judged.get("comparison") != REPLAY:
-        return summary, run_sentence(summary, unmatched)
-    selected = bool(store.get("inputs").get("ops"))
-    summary = replay_summary(
-        summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected
-    )
-    return summary, summary.sentence
+    golden_fails = bool(judged.get("golden_fails"))
+    summary = in_words_of_kind(summary, rows, store, options, graphs, golden_fails)
+    return summary, run_sentence(summary, unmatched)
 
 
 def in_words_of_kind(
     summary: Summary,
     rows: Union[RowDigests, Sequence[Row]],
+    store: RunStore,
     options: ComparisonOptions,
     graphs: ModelGraphs,
+    golden_fails: bool,
     whole: Callable[[int], Row] = only_digest_known,
 ) -> Summary:
-    """Return the summary of a run of bytes, of final outputs or of two files as that of its kind;
-    any other's as it is.
+    """Return the summary of a replay, of a run of bytes, of final outputs or of two files as that
+    of its kind; any other's as it is.
+
+    Parameters
+    ----------
+    golden_fails
+        As for :func:`goldwatch.judging.diagnosis.replay_summary.replay_summary`.
     """
+    inputs = store.get("inputs") or {}
+    if inputs.get("comparison") == REPLAY:
+        from ..judging.diagnosis.replay_summary import replay_summary
+
+        some_ops = bool(inputs.get("ops"))
+        return replay_summary(summary, store.rows("index"), options.limits, golden_fails, some_ops)
     if options.exact:
         from ..judging.diagnosis.exact_summary import exact_summary
 

@@ -57,6 +57,11 @@ class Source(ABC):
     ----------
     on_progress
         Called several times a second.
+
+    Attributes
+    ----------
+    inputs, graphs
+        As the parameters of :class:`Run`.
     """
 
     def __init__(
@@ -64,6 +69,8 @@ class Source(ABC):
     ) -> None:
         self.options = options
         self.on_progress: OnProgress = on_progress or (lambda progress: None)
+        self.inputs: Optional[Mapping[str, Any]] = None
+        self.graphs: Optional[ModelGraphs] = None
 
     @abstractmethod
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
@@ -101,7 +108,7 @@ def compare_from(source: Source, jobs: int = 1, force: bool = False) -> RunResul
         By Ctrl-C; what was done stays usable.
     """
     source.on_progress(Progress(stage="reading the model"))
-    with Run(source.options, jobs, force) as run:
+    with Run(source.options, jobs, force, source.inputs, graphs=source.graphs) as run:
         run.open(source.look(run.graphs))
         source.feed(run)
         return run.finish(
@@ -127,6 +134,8 @@ class Run:
         As for :class:`goldwatch.run.engine.Engine`.
     wake
         As for :class:`goldwatch.run.workers.Workers`.
+    graphs
+        The models; by default those that the options name are read.
 
     Attributes
     ----------
@@ -136,6 +145,8 @@ class Run:
         The files of overflow records below TARGET, as its source found them.
     notes, left_out
         As those of :class:`RunResult`.
+    golden_fails
+        Of a replay, whether the comparison with golden data fails.
     """
 
     def __init__(
@@ -146,6 +157,7 @@ class Run:
         inputs: Optional[Mapping[str, Any]] = None,
         list_stored: bool = False,
         wake: Optional[threading.Event] = None,
+        graphs: Optional[ModelGraphs] = None,
     ) -> None:
         self.options = options
         self.jobs = jobs
@@ -153,6 +165,7 @@ class Run:
         self.inputs = inputs if inputs is not None else options.identity()
         self._list_stored = list_stored
         self._wake = wake
+        self._known_graphs = graphs
         self.notes: List[Note] = []
         self.left_out: List[Note] = []
         self.unmatched: List[Note] = []
@@ -165,6 +178,19 @@ class Run:
         self._collected: Tuple[int, ...] = ()
         self._recomputation: Optional[Recomputation] = None
         self._rows_judged = False
+        self.golden_fails = False
+
+    @property
+    def comparison(self) -> str:
+        """Which kind of run it is: :data:`EXACT`, :data:`OUTPUTS`, :data:`REPLAY`; empty for all
+        others.
+        """
+        from ..judging.diagnosis.summary import EXACT, OUTPUTS
+
+        kind: str = self.inputs.get("comparison", "")
+        return kind or (
+            EXACT if self.options.exact else "" if self.options.outputs is None else OUTPUTS
+        )
 
     def __enter__(self) -> Run:
         self._entered = interrupt_state()
@@ -175,7 +201,7 @@ class Run:
                 require_file(path, what)
         self.workers = Workers(self.jobs, self.options.settings(), wake=self._wake)
         try:
-            self.graphs = self.options.graphs()
+            self.graphs = self._known_graphs or self.options.graphs()
             self.options.selection(self.graphs)
         except BaseException as error:
             with uninterrupted():
@@ -268,9 +294,13 @@ class Run:
                     self._store.close()
 
     def _interrupted(self, rows: int) -> Interrupted:
+        from ..judging.diagnosis.summary import REPLAY
+
         return Interrupted(
             "interrupted: %d rows are stored in %s" % (rows, self.options.out),
-            hint="the same command goes on where this one stopped",
+            hint="the same command begins anew"
+            if self.comparison == REPLAY
+            else "the same command goes on where this one stopped",
         )
 
     def judge_rows(self, by_names: bool = False) -> None:
@@ -288,9 +318,9 @@ class Run:
         from .tensor_reader import RunReader
 
         self._rows_judged = True
-        if self.options.exact or self.options.outputs is not None:
-            # Of bytes, and of final outputs, nothing is to be explained by a second look at the
-            # numbers.
+        if self.comparison:
+            # Of bytes, of final outputs and of replayed operators nothing is to be explained by a
+            # second look at the numbers.
             self.reader = TensorReader()
         elif self.reader is None:
             self.reader = RunReader(self.engine, self.recomputation())
@@ -359,7 +389,7 @@ class Run:
             Called several times a second with what is done, how many of its steps are, and of how
             many (0: not known).
         """
-        from ..judging.diagnosis.summary import EXACT, OUTPUTS, exit_code, run_sentence
+        from ..judging.diagnosis.summary import exit_code, run_sentence
         from .result import RunResult
         from .run_status import keep_judgement
 
@@ -396,16 +426,16 @@ class Run:
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
                 tuple(self.left_out),
             )
-            comparison = EXACT if options.exact else "" if options.outputs is None else OUTPUTS
             how = {
                 "allow_missing": options.allow_missing,
                 "strict": options.strict,
                 "unmatched": [left.document() for left in self.unmatched],
                 "steps_without_golden": self.steps_without_golden,
-                "comparison": comparison,
+                "comparison": self.comparison,
+                "golden_fails": self.golden_fails,
             }
             keep_judgement(self.store, how, summary, code, sentence, *remarks)
-            files = results.finish(summary, options.limits, comparison)
+            files = results.finish(summary, options.limits, self.comparison)
         return RunResult(
             options,
             summary,
@@ -453,7 +483,9 @@ class Run:
             results.whole,
         )
         summary = with_other_files(summary, self)
-        return in_words_of_kind(summary, rows, options, self.graphs, results.whole)
+        return in_words_of_kind(
+            summary, rows, self.store, options, self.graphs, self.golden_fails, results.whole
+        )
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:

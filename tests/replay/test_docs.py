@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from goldwatch.run.replay.run import own_error_limits
+from goldwatch.judging.diagnosis.replay_limits import own_error_limits
 from pages import text_of
 
 

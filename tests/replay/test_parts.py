@@ -17,12 +17,12 @@ from goldwatch.adapters.child.parent import Task
 from goldwatch.adapters.replaying.child import rounded
 from goldwatch.adapters.replaying.run import Piece, PieceRunner
 from goldwatch.base.errors import InputError
+from goldwatch.judging.diagnosis.replay_limits import limits_for, own_error_limits, terms_of
 from goldwatch.judging.diagnosis.replay_summary import replay_summary
 from goldwatch.judging.diagnosis.summary import summarise
 from goldwatch.judging.limits import Limits, Subject, parse_limit
 from goldwatch.metrics.row import Row
 from goldwatch.model.read_model import load_model
-from goldwatch.run.replay.run import limits_for, own_error_limits, terms_of
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 

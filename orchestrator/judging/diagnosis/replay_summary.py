@@ -25,6 +25,7 @@ _ALL_RIGHT = (
 device agree here.
 """
 _SHOWN = 5
+OTHER_MODEL = "model-of-another-file"
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,11 @@ def replay_summary(
             "mask): golden data say nothing of the device there. Export the model with "
             "model.eval(), and make golden data again." % listed(in_training, _SHOWN)
         )
+    parts += [
+        "But no operator with weights computes what MODEL says: %s." % warning
+        for warning in summary.warnings
+        if warning.code == OTHER_MODEL
+    ]
     sentence = " ".join(parts)
     return replace(
         summary,

@@ -523,6 +523,9 @@ def run_sentence(summary: Summary, unmatched: Sequence[Note] = ()) -> str:
         What did not find its counterpart at large; the first is the reason why nothing was
         compared.
     """
+    if summary.culprits is not None:
+        # A replay's: it judges one operator at a time.
+        return summary.sentence
     if summary.unpaired:
         why = unmatched[0] if unmatched else "no tensor of TARGET has a golden one"
         return (

@@ -2,261 +2,48 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import tempfile
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Tuple
 
 from ...base.atomic_writing import remove_inside
 from ...base.errors import InputError
-from ...base.naming import parse_golden_name, printable
+from ...base.naming import parse_golden_name
 from ...base.notes import Note, note
-from ...base.safe_reading import open_input
 from ...dumps.dump_index import indexes_of
 from ...dumps.dump_tree import StepFolder
-from ...dumps.folder_listing import look_at
 from ...judging.by_recomputation import RIGHT, WRONG, judge_recomputed
 from ...judging.diagnosis.own_error.recomputed_estimates import sentence_of
-from ...judging.diagnosis.replay_summary import replay_summary
-from ...judging.diagnosis.summary import REPLAY, exit_code, summarise
-from ...judging.limits import AT_MOST, SMALLER, Limit, Limits
+from ...judging.diagnosis.replay_limits import limits_for
+from ...judging.diagnosis.row_digest import DISTANCE
 from ...judging.metric_text import metric_number
-from ...metrics.row import DIFFERENT, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
+from ...metrics.row import EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
 from ...model.graph import ModelGraph
 from ...model.graphs_of_run import ModelGraphs, load_models
-from ...model.never_dumped import CONSTANT_TYPES, EVERYTHING, DumpRequest
+from ...model.never_dumped import CONSTANT_TYPES
 from ...model.op_groups import FOLLOWING_TYPES
-from ...model.op_node import OpNode, TensorDesc, desc_at
 from ...recomputing.original_cuts import Original
 from ...recomputing.recomputed_output import Recomputed
 from ...recomputing.recomputer import Recomputer
 from ...recomputing.replay_plan import ReplayPlan
 from ...recomputing.step_ops import StepOps
-from ...reports.result_files import ResultFiles
-from ...store.facts_and_events import FileRecord
-from ...store.store import RunStore
-from ...store.stored_networks import GRAPHS, SUMMARY, network_document
-from ...tensors.type_precision import rounding_of, shortened
+from ...tensors.type_precision import rounding_of
 from ..compare_folders import require_dumps
 from ..compare_given_pairs import compare_given_pairs
-from ..comparison_options import ONE, ComparisonOptions
-from ..engine import Engine
-from ..golden_files import Goldens
-from ..mismatch_warnings import with_other_original
+from ..comparison_options import ComparisonOptions
+from ..mismatch_warnings import of_other_original
+from ..progress import OnProgress
 from ..result import RunResult
-from ..run_status import keep_judgement
-from ..workers import Workers
+from ..whole_run import Run, Source, compare_from
 from .backends import runner_for
+from .earlier_result import dump_request_of, golden_fails
 from .model_pieces import Pieces
 from .options import ReplayOptions
-
-_PIECE_BYTES = 1 << 20
-
-
-def golden_fails(result: Optional[str], step_folder: StepFolder) -> bool:
-    """Tell whether a comparison of a step's dumps fails; False without one.
-
-    Parameters
-    ----------
-    result
-        The folder of its results.
-
-    Raises
-    ------
-    InputError
-        It is a replay's, or of other dumps: no file of the step is in it, or one was another then.
-        Dumps that were moved or copied since are the same.
-    MissingPath, FormatError, EnvironmentProblem
-        There is no result, or it cannot be read.
-    """
-    if result is None:
-        return False
-    with RunStore.open(result) as store:
-        inputs = store.get("inputs") or {}
-        if inputs.get("comparison") == REPLAY:
-            raise InputError(
-                "%s is the result of a replay, not of a comparison with golden data"
-                % printable(result),
-                hint="give that",
-            )
-        _require_same_dumps(store, result, str(inputs.get("target", "")), step_folder)
-        summary = store.get(SUMMARY)
-        return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
-
-
-def dump_request_of(
-    result: Optional[str], graph: ModelGraph, step_folder: StepFolder
-) -> DumpRequest:
-    """Return what the device was asked to dump, as a comparison was told; errors of
-    :func:`golden_fails`.
-    """
-    if result is None:
-        return EVERYTHING
-    with RunStore.open(result) as store:
-        plan = (store.get("inputs") or {}).get("plan")
-    if plan is None:
-        return EVERYTHING
-    # Few runs have a dump request.
-    from ...config.dump_plan import DumpPlan
-    from ...config.ops_of_dump_plan import requested_ops_of
-
-    return requested_ops_of(DumpPlan.from_document(plan), graph, step_folder.place.model)
-
-
-def _require_same_dumps(store: RunStore, result: str, target: str, step_folder: StepFolder) -> None:
-    records, compared = store.files(), _compared(store, target)
-    known = [entry.path for entry in step_folder.files if os.path.basename(entry.path) in compared]
-    differing = [
-        path
-        for path in known
-        if not any(
-            _same(path, then, records.get(then)) for then in compared[os.path.basename(path)]
-        )
-    ]
-    if differing or not known:
-        why = (
-            "%s was another file then" % os.path.basename(differing[0])
-            if differing
-            else "none of its files was compared"
-        )
-        raise InputError(
-            "%s is the comparison of other dumps: of those in %s, while %s is replayed (%s)"
-            % tuple(printable(text) for text in (result, target, step_folder.folder, why)),
-            hint="compare these dumps, and give the result of that",
-        )
-
-
-def _compared(store: RunStore, target: str) -> Dict[str, List[str]]:
-    """Return the paths of the files that were compared, by their names."""
-    compared: Dict[str, List[str]] = {}
-    for rel in store.table.target_files():
-        if rel is not None:
-            compared.setdefault(os.path.basename(rel), []).append(
-                os.path.normpath(os.path.join(target, rel))
-            )
-    return compared
-
-
-def _same(path: str, then: str, record: Optional[FileRecord]) -> bool:
-    """Tell whether a dump is the file that was compared, which was at ``then``."""
-    look = look_at(path)
-    assert look is not None
-    if record is not None and record.size_bytes and record.size_bytes != look.size_bytes:
-        return False
-    if os.path.realpath(path) == os.path.realpath(then):
-        return record is None or not record.mtime_ns or record.mtime_ns == look.mtime_ns
-    return look_at(then) is None or _equal(path, then)
-
-
-def _equal(path: str, other: str) -> bool:
-    with open_input(path) as mine, open_input(other) as theirs:
-        while True:
-            piece = mine.read(_PIECE_BYTES)
-            if piece != theirs.read(_PIECE_BYTES):
-                return False
-            if not piece:
-                return True
-
-
-DISTANCE = "RelativeEuclideanDistance"
-
-# Five half units, a quarter more for each root of the terms, slices 2.5 times that, and no output
-# passes that is 2 % off: measured in docs/replay.md (limits).
-_BASE, _GROWTH, _SLICE = 5.0, 0.25, 2.5
-_MOST = {"float16": (0.01, 0.018), "bfloat16": (0.018, 0.019)}
-_FEW = 16
-
-
-def own_error_limits(terms: Iterable[int], dtype: str) -> List[float]:
-    """Return the largest relative distance of the whole, and of a slice, for the largest of some
-    numbers of terms.
-
-    Parameters
-    ----------
-    terms
-        How many products or summands each element is the sum of.
-    dtype
-        The output's element type.
-    """
-    unit = shortened(dtype).half_unit
-    whole, of_slice = _MOST.get(dtype, _MOST["float16"])
-    count = max([1, *terms])
-    distance = unit * (_BASE + (_GROWTH * math.sqrt(count) if count > _FEW else 0.0))
-    return [min(distance, whole), min(_SLICE * distance, of_slice)]
-
-
-def limits_for(graph: ModelGraph, ops: Sequence[OpNode]) -> Limits:
-    """Return the limits for the own errors of some ops: one for each type, and one for each op that
-    sums many terms.
-    """
-    entries = [Limit(DIFFERENT, AT_MOST, 0.0)]
-    for selector, dtype in (("", ""), ("dtype", "bfloat16")):
-        entries += _pair(own_error_limits([], dtype), selector, dtype)
-    for op in ops:
-        count = terms_of(graph, op)
-        if count > _FEW:
-            dtype = (
-                "bfloat16"
-                if any(desc.dtype == "DT_BF16" for desc in op.output_descs)
-                else "float16"
-            )
-            entries += _pair(own_error_limits([count], dtype), "op", op.name)
-    return Limits(tuple(entries))
-
-
-def _pair(values: Sequence[float], selector: str, pattern: str) -> List[Limit]:
-    return [
-        Limit(metric, SMALLER, float("%.3g" % value), selector, pattern)
-        for metric, value in zip((DISTANCE, WORST_SLICE), values)
-    ]
-
-
-def terms_of(graph: ModelGraph, op: OpNode) -> int:
-    """Return how many terms each element of an op's output sums, as far as the om json tells: 1
-    where it sums none.
-
-    A filter or matrix has as many elements for each output channel; where a whole axis is reduced,
-    it is the ratio of the sizes.
-    """
-    output = desc_at(op.output_descs, 0)
-    size = _count(output)
-    most = 1
-    for index, source in enumerate(op.inputs):
-        desc = desc_at(op.input_descs, index)
-        producer = graph.producer(op, source[0]) if source is not None else None
-        fixed = producer is not None and producer.type in CONSTANT_TYPES
-        if fixed and len(desc.origin_shape or ()) >= 2:
-            most = max(most, _count(desc) // max(1, _channels(output)))
-        elif not fixed and size:
-            most = max(most, _count(desc) // size)
-    return most
-
-
-def _count(desc: TensorDesc) -> int:
-    shape = desc.origin_shape if desc.origin_shape is not None else desc.shape
-    total = 1
-    for dim in shape:
-        total *= max(1, dim)
-    return total
-
-
-def _channels(desc: TensorDesc) -> int:
-    shape = desc.origin_shape or desc.shape
-    if len(shape) < 2:
-        return _count(desc)
-    return max(
-        1,
-        shape[1]
-        if desc.origin_format in ("NCHW", "NCDHW", "ND", None) and len(shape) != 3
-        else shape[-1],
-    )
-
 
 FOLDER = "replayed"
 """Where in OUT the computed values are kept, as golden files."""
 
-OnProgress = Callable[[str, int, int], None]
 _SHOWN = 8
 _EXPLAINED = "no more than the operator's arithmetic explains"
 _ASIDE = ".replay-"
@@ -266,7 +53,7 @@ def replay(
     options: ReplayOptions,
     jobs: int = 1,
     force: bool = False,
-    on_progress: OnProgress = lambda what, done, total: None,
+    on_progress: Optional[OnProgress] = None,
 ) -> RunResult:
     """Run every operator of a device again on the CPU with the inputs that the device recorded, and
     judge what each adds by itself.
@@ -278,7 +65,7 @@ def replay(
     force
         Discard other results in OUT.
     on_progress
-        Called with (``replaying`` or ``comparing``, done, in all) several times a second.
+        Called several times a second.
 
     Raises
     ------
@@ -291,99 +78,74 @@ def replay(
     Interrupted
         Ctrl-C.
     """
-    step_folder, notes = _step(options)
-    graph = _graph(options, step_folder)
-    original = Original(options.original)
-    _require_kinship(graph, original)
-    runner = runner_for(options, original)
-    fails = golden_fails(options.result, step_folder)
-    plan = ReplayPlan(
-        step_folder,
-        graph,
-        original,
-        options.ops,
-        request=dump_request_of(options.result, graph, step_folder),
-    )
-    limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
-    folder = os.path.join(options.out, FOLDER)
-    compared = ComparisonOptions(
-        options.target, folder, options.out, options.model, limits=limits, time=options.time
-    )
-    with RunStore.begin(options.out, {**compared.identity(), **options.identity()}, force) as store:
-        _restart(store, graph)
-        _clear(options.out, folder)
-        with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:
-            pieces = Pieces(plan, original, folder, temporary)
-            failed = runner.run(
-                pieces.all, temporary, lambda done, total: on_progress("replaying", done, total)
-            )
-            recomputer = Recomputer(StepOps(plan, graph, original, None, options.weights))
-            failed = pieces.compute(failed, recomputer)
-        tasks = pieces.tasks(failed)
-        with Workers(jobs, compared.settings()) as workers:
-            engine = Engine(
-                compared,
-                ModelGraphs.of_all(graph),
-                store,
-                workers,
-                Goldens(folder, ONE, store, options.target),
-            )
-            compare_given_pairs(
-                engine,
-                tasks,
-                [*plan.rows, *pieces.rows],
-                lambda progress: on_progress("comparing", progress.pairs_done, len(tasks)),
-                {},
-            )
-            if not options.limits:
-                with store.transaction():
-                    engine.put_rows(_judged_rows(store.rows(), recomputer))
-        all_notes = (*notes, *(note("replayed", text) for text in runner.notes), *store.notes)
-        model = os.path.splitext(os.path.basename(str(options.original)))[0]
-        return _finish(store, compared, graph, fails, bool(options.ops), all_notes, model)
+    return compare_from(_Replay(options, on_progress), jobs, force)
 
 
-def _finish(
-    store: RunStore,
-    compared: ComparisonOptions,
-    graph: ModelGraph,
-    earlier_failed: bool,
-    some_ops: bool,
-    notes: Tuple[Note, ...],
-    model: str,
-) -> RunResult:
-    """Judge the operators and write all result files.
+class _Replay(Source):
+    """The dumps of one step, with what a framework computes of the inputs in them.
 
-    Parameters
-    ----------
-    earlier_failed
-        Whether the comparison with golden data fails.
-    some_ops
-        Whether only some of the operators were run again.
-    model
-        The name of the original model's file, without its ending.
+    Errors as those of :func:`replay`.
     """
-    limits = compared.limits
-    with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
-        results.write_tables()
-        judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
-        summary = replay_summary(judged, store.rows("index"), limits, earlier_failed, some_ops)
-        summary = with_other_original(summary, store.rows("index"), graph, model)
-        code = exit_code(summary)
-        how = {"comparison": REPLAY, "golden_fails": earlier_failed}
-        keep_judgement(store, how, summary, code, summary.sentence, notes)
-        files = results.finish(summary, limits, REPLAY)
-    return RunResult(
-        compared,
-        summary,
-        code,
-        summary.sentence,
-        tuple(files),
-        notes,
-        (),
-        results.shown,
-        results.places,
-    )
+
+    def __init__(self, options: ReplayOptions, on_progress: Optional[OnProgress]) -> None:
+        self._asked = options
+        step_folder, self._notes = _step(options)
+        graph = _graph(options, step_folder)
+        self._original = Original(options.original)
+        _require_kinship(graph, self._original)
+        self._runner = runner_for(options, self._original)
+        self._golden_fails = golden_fails(options.result, step_folder)
+        self._plan = ReplayPlan(
+            step_folder,
+            graph,
+            self._original,
+            options.ops,
+            request=dump_request_of(options.result, graph, step_folder),
+        )
+        limits = limits_for(graph, [planned.op for planned in self._plan.ops])
+        compared = ComparisonOptions(
+            options.target,
+            os.path.join(options.out, FOLDER),
+            options.out,
+            options.model,
+            limits=limits.overlaid(options.limits),
+            time=options.time,
+        )
+        super().__init__(compared, on_progress)
+        self.graphs = ModelGraphs.of_all(graph)
+        self.inputs = {**compared.identity(), **options.identity()}
+
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """Return the model: all was looked at before."""
+        return graphs
+
+    def feed(self, run: Run) -> None:
+        """Compute all operators, compare and judge them."""
+        plan, folder, (graph,) = self._plan, run.options.golden, run.graphs.graphs
+        _clear(run.options.out, folder)
+        run.tables_when_interrupted = False
+        run.golden_fails = self._golden_fails
+        with run.store.transaction():
+            run.store.table.remove(run.store.table.keys(), "replayed again")
+        with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=run.options.out) as temporary:
+            pieces = Pieces(plan, self._original, folder, temporary)
+            failed = self._runner.run(
+                pieces.all,
+                temporary,
+                lambda done, total: self.on_progress(
+                    run.engine.progress.at("replaying", done, total)
+                ),
+            )
+            recomputer = Recomputer(StepOps(plan, graph, self._original, None, self._asked.weights))
+            failed = pieces.compute(failed, recomputer)
+        run.notes += [*self._notes, *(note("replayed", text) for text in self._runner.notes)]
+        tasks, rows = pieces.tasks(failed), [*plan.rows, *pieces.rows]
+        compare_given_pairs(run.engine, tasks, rows, self.on_progress, {})
+        if not self._asked.limits:
+            with run.store.transaction():
+                run.engine.put_rows(_judged_rows(run.store.rows(), recomputer))
+        model = os.path.splitext(os.path.basename(self._asked.original))[0]
+        run.unmatched = of_other_original(run.store.rows(), graph, model)
 
 
 def _step(options: ReplayOptions) -> Tuple[StepFolder, List[Note]]:
@@ -432,13 +194,6 @@ def _require_kinship(graph: ModelGraph, original: Original) -> None:
             message % (graph.path, len(made), original.path, len(known), near),
             hint="give the original of the model that was dumped",
         )
-
-
-def _restart(store: RunStore, graph: ModelGraph) -> None:
-    """Remove the rows of an earlier replay."""
-    with store.transaction():
-        store.table.remove(store.table.keys(), "replayed again")
-        store.set(GRAPHS, [network_document(graph)])
 
 
 def _clear(out: str, folder: str) -> None:
