@@ -738,6 +738,28 @@ def test_an_om_of_a_part_is_fed_from_golden_data_of_the_whole_model(place) -> No
     assert done.returncode == 1 and "suspect: second" in done.stdout
 
 
+def test_a_part_that_reads_the_models_input_again_is_fed_with_that_of_the_golden_data(
+    place,
+) -> None:
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        onnx.helper.make_node("Sigmoid", ["r"], ["s"], name="sigmoid"),
+        onnx.helper.make_node("Add", ["s", "x"], ["y"], name="add"),
+    ]
+    x, y = build.value("x", (2, 8)), build.value("y", (2, 8))
+    path = build.save(place.folder / "skip.onnx", build.model(nodes, [x], [y]))
+    onnx.utils.extract_model(str(path), str(place.folder / "end.onnx"), ["s", "x"], ["y"])
+    place.host()
+    place.atc("end.onnx", "end.om")
+    np.save(str(place.folder / "x.npy"), np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8))
+    command = "goldwatch golden onnx dump skip.onnx -i x=x.npy -o golden"
+    assert run_here(command.split(), place.folder, place.environ).returncode == 0
+    done = place.locate("skip.onnx", "end.om", "-o", "out", "--golden", "golden")
+    assert done.returncode == 0, done.stdout + done.stderr
+    fed = np.load(str(place.folder / "out" / "inputs" / "x.npy"))
+    assert np.array_equal(fed, np.load(str(place.folder / "x.npy")))
+
+
 def test_an_input_of_a_part_that_may_be_either_of_two_values_is_refused(place) -> None:
     def saved(name, nodes, inputs):
         values = [onnx.helper.make_tensor_value_info(each, 1, [2, 32]) for each in inputs]

@@ -112,7 +112,11 @@ def takes_inner_values(
             )
             return False
         inputs.append(ModelInput(name, entry["dtype"], tuple(entry["shape"])))
-        files.setdefault(name, os.path.join(golden, entry["file"]))
+    for each in inputs:
+        # Inputs of MODEL that the om has, too, are recorded as the values inside it are.
+        entry = recorded.get(inner.get(each.name, (each.name, 0)))
+        if entry is not None:
+            files.setdefault(each.name, os.path.join(golden, entry["file"]))
     plan.original = dataclasses.replace(original, inputs=tuple(inputs))
     path = os.path.join(folder, PART_JSON)
     _write_json_of_part(om.path, inner, path)
