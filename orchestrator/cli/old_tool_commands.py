@@ -53,6 +53,7 @@ _COMPARE: Dict[str, Old] = {
     "-overflow_detection": Old(False, "--overflow"),
     "--rank": Old(why="the folder of one rank, or of all, is the first argument"),
 }  # fmt: skip
+_OF_ONE_OPERATOR = ("-n", "-ml", "-ai", "--ignore_single_op_result")
 _CONVERT: Dict[str, Old] = {
     "-d": _TARGET, "-out": Old(new="-o"), "-t": Old(new="--to"), "-target": Old(new="--to"),
     "-type": _BY_CONTENT,
@@ -81,6 +82,8 @@ _SHORT = {
 # compare with the mode offline_model.
 _MODEL, _OM = ("-gm", "--golden-model"), ("-om", "--om-model", "--offline-model-path")
 _BOTH_MODELS = (*_MODEL, *_OM, "offline_model")
+# Whose name may stand before the command.
+_TOOLS = ("msprobe", "msit", "ait", "msquickcmp", "msaccucmp")
 _MODE, _MODE_TARGET = ("-m", "--mode"), ("-tp", "--target_path")
 _MODE_GOLDEN = ("-gp", "--golden_path")
 _OF_BOTH: Dict[str, str] = {
@@ -90,6 +93,7 @@ _OF_BOTH: Dict[str, str] = {
     "-is": "--shapes", "--input_shape": "--shapes", "--dym_shape_range": "--shapes",
     "--output_path": "-o", "--rank": "--device",
 }  # fmt: skip
+_OF_GOLDEN = {"-o": "-o", "--output_path": "-o", "--shape": "--shape"}
 _INPUTS = ("-i", "--input", "--input_data")
 _SINGLE = "goldwatch replay computes each operator alone with the device's own inputs"
 _ALL_NODES = "not needed, golden data have every node"
@@ -98,6 +102,7 @@ _NO_COUNTERPART = {
     "--output_size": "not needed, outputs of unknown size get room",
     "-single": _SINGLE, "--single-op": _SINGLE,
     "-ofs": _ALL_NODES, "--onnx_fusion_switch": _ALL_NODES,
+    "--rank": "not needed, no device runs it",
     "-c": "not needed, CANN is found", "--cann-path": "not needed, CANN is found",
 }  # fmt: skip
 # Of msprobe's comparisons, those of a device's dumps, and those of functions.
@@ -142,6 +147,7 @@ def refuse_old_options(words: Sequence[str]) -> None:
     """Raise UsageError for an option of several letters after one dash, which click would take for
     another one with a value.
     """
+    words = _without_tool(words)
     if words[0] in ("compare", "debug") or words[0].startswith("-"):
         for before, word in zip(("", *words), words):
             if word == "--":
@@ -192,8 +198,8 @@ def _of_functions(before: str, word: str) -> bool:
 
 def _located(words: Sequence[str]) -> str:
     """Return the search that does what a tool did that ran both models."""
-    operands, others, left_out = ["MODEL", "OM"], [], []
-    inputs: List[str] = []
+    operands = ["MODEL", "OM"]
+    options = []
     offline_model = "offline_model" in words
     for word, value in zip(words, [*words[1:], ""]):
         if offline_model and word in _MODE:
@@ -202,8 +208,23 @@ def _located(words: Sequence[str]) -> str:
             operands[0] = value
         elif word in _OM or (offline_model and word in _MODE_TARGET):
             operands[1] = value
-        elif word in _OF_BOTH:
-            others += [_OF_BOTH[word], value]
+        else:
+            options.append((word, value))
+    return _spelt(["locate", *operands], options, _OF_BOTH)
+
+
+def _spelt(
+    command: Sequence[str], options: Sequence[Tuple[str, str]], known: Dict[str, str]
+) -> str:
+    """Return a command with what the options of a tool that runs models are here, by ``known``,
+    and why others are left out.
+    """
+    others: List[str] = []
+    left_out: List[str] = []
+    inputs: List[str] = []
+    for word, value in options:
+        if word in known:
+            others += [known[word], value]
         elif word in _INPUTS:
             inputs += value.split(",")
         elif word.startswith("-") and not _NUMBERS.match(word[1:]):
@@ -211,9 +232,9 @@ def _located(words: Sequence[str]) -> str:
             left_out.append("%s: %s" % (without, _NO_COUNTERPART.get(word, "left out")))
     for path in inputs:
         others += ["-i", "NAME=" + path]
-    command = " ".join(map(shlex.quote, ["goldwatch", "locate", *operands, *others]))
+    spelt = " ".join(map(shlex.quote, ["goldwatch", *command, *others]))
     named = " (NAME is the input's name in the model)" if inputs else ""
-    return "; ".join([command + named, *left_out])
+    return "; ".join([spelt + named, *left_out])
 
 
 def new_spelling(
@@ -230,6 +251,7 @@ def new_spelling(
         Returns the options of a command of ours: others are left out, and named. None are where it
         returns none.
     """
+    words = _without_tool(words)
     if words[:1] == ["offline_dump"]:
         return _offline_dump(words)
     words = _of_our_command(words)
@@ -284,13 +306,31 @@ def new_spelling(
     return "; ".join(["goldwatch " + command, *left_out])
 
 
+def _without_tool(words: Sequence[str]) -> Sequence[str]:
+    """Return an older tool's words without its name, where a command of its own stands behind."""
+    named = words and words[0].replace(".pyc", "").replace(".py", "") in _TOOLS
+    return words[1:] if named and len(words) > 1 else words
+
+
 def _offline_dump(words: Sequence[str]) -> Optional[str]:
-    given = dict(zip(words, words[1:])).get("--model_path", "")
-    if given.endswith(".onnx"):
-        # It runs the model itself, without a device.
-        return "goldwatch golden onnx dump %s -o OUT" % shlex.quote(given)
-    model = "-om" if given.endswith(".om") else "-gm"
-    return _located([model if word == "--model_path" else word for word in words])
+    options = list(zip(words[1:], [*words[2:], ""]))
+    given = dict(options).get("--model_path", "")
+    if not given.endswith(".onnx"):
+        model = "-om" if given.endswith(".om") else "-gm"
+        return _located([model if word == "--model_path" else word for word in words])
+    # It runs the model itself, without a device.
+    shapes = [
+        ("--shape", "=".join(shape.split(":", 1)))
+        for word, value in options
+        if word == "--input_shape"
+        for shape in value.split(";")
+    ]
+    options = [
+        (word, value) for word, value in options if word not in ("--model_path", "--input_shape")
+    ]
+    if not any(word in ("-o", "--output_path") for word, _ in options):
+        options.append(("-o", "OUT"))
+    return _spelt(["golden", "onnx", "dump", given], [*options, *shapes], _OF_GOLDEN)
 
 
 def _apart(words: Sequence[str], options: Collection[str]) -> Tuple[List[str], List[str]]:
@@ -375,6 +415,8 @@ def _meant(words: Sequence[str], position: int, table: Dict[str, Old]) -> Option
     if word == "-index" and converts:
         named = dict(zip(words, words[1:])).get("-tensor", "output")
         return Old(new="--" + named)
+    if word in _OF_ONE_OPERATOR and words[0] in ("compare", "watch") and _OP not in words:
+        return Old(table[word].takes, why="of one operator, goldwatch compare-op")
     if word in ("-t", "-target") and not converts:
         return Old(why="a file's kind is seen in the file itself")
     if word in ("-t", "-target") and follower == "numpy":

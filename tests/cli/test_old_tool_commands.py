@@ -123,6 +123,18 @@ from goldwatch.metrics.row import METRICS
         ),
         ("offline_dump --model_path m.onnx", "golden onnx dump m.onnx -o OUT"),
         (
+            "msprobe offline_dump --model_path m.onnx --input_data a.bin --input_shape 'x:1,3;y:2' "
+            "--output_path o --rank 1",
+            "golden onnx dump m.onnx -o o --shape x=1,3 --shape y=2 -i NAME=a.bin (NAME is the "
+            "input's name in the model); --rank 1: not needed, no device runs it",
+        ),
+        ("msprobe parse -d my -t npy", "convert my --to npy -o OUT"),
+        (
+            "compare -m my -g gold -n 3 --ignore_single_op_result -out o",
+            "compare my gold -o o; -n 3: of one operator, goldwatch compare-op; "
+            "--ignore_single_op_result: of one operator, goldwatch compare-op",
+        ),
+        (
             "convert -type offline -target numpy -i my -o o",
             "convert my --to npy -o o; -type offline: seen in the file itself",
         ),
@@ -192,6 +204,12 @@ def test_options_of_one_operator_are_those_of_its_command(tmp_path):
             "goldwatch locate m.onnx m.om --shapes x:1,3 -i NAME=a.bin -i NAME=b.bin",
         ),
         ("-m m.onnx -om m.om -o out", "goldwatch locate m.onnx m.om -o out"),
+        ("msit debug compare -gm m.onnx -om m.om", "goldwatch locate m.onnx m.om"),
+        ("msquickcmp.py -gm m.onnx -om m.om -o out", "goldwatch locate m.onnx m.om -o out"),
+        (
+            "msprobe compare -m offline_model -tp m.om -gp m.onnx -o out",
+            "goldwatch locate m.onnx m.om -o out",
+        ),
         (
             "compare -m offline_model -tp m.om -gp m.onnx --input_shape x:1,3 --rank 2 -o out",
             "goldwatch locate m.onnx m.om --shapes x:1,3 --device 2 -o out",
