@@ -222,6 +222,12 @@ def _outputs_words(run: Optional[RunResult], final: RunResult) -> str:
     return "%s (%s)" % (outputs_words(run, final), counts)
 
 
+def _other_outputs(final: Optional[RunResult]) -> Optional[Note]:
+    """Return what is said of outputs that are not the original model's, or stand elsewhere."""
+    warnings = () if final is None else final.summary.warnings
+    return next((one for one in warnings if one.code == "other-outputs"), None)
+
+
 def _tell_outputs(result: CaseResult) -> None:
     """Print why outputs are outside their limits though no operator is, and what to do."""
     run, final = result.run, result.final
@@ -229,7 +235,7 @@ def _tell_outputs(result: CaseResult) -> None:
         return
     passing = passing_in_dumps(run, final)
     nexts: Dict[str, None] = {}
-    others = next((one for one in final.summary.warnings if one.code == "other-outputs"), None)
+    others = _other_outputs(final)
     for output in islice(final.rows(FAIL), _MOST_CAUSES):
         row = passing.get(output.tensor)
         codes = [] if row is None else row.reason_codes.split("; ")
@@ -431,7 +437,11 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
     if outcome.searched == EXIT_PASS and not outcome.culprits:
         finals = [result.final for result in results]
         if all(final is None or final.summary.verdict == PASS for final in finals):
-            put_wrapped("outputs agree within their limits")
+            others = next(filter(None, map(_other_outputs, finals)), None)
+            but = "" if others is None else ", but %s" % others
+            put_wrapped("outputs agree within their limits" + but)
+            if others is not None:
+                put_wrapped("  next: %s" % others.next, "    ")
     if outcome.searched == EXIT_INCOMPLETE:
         incomplete = next(result for result in results if result.code == EXIT_INCOMPLETE)
         part = incomplete.final
