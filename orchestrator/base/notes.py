@@ -255,6 +255,12 @@ NOTES: Dict[str, Said] = {
         "call the folder of its golden data as the model, or give it alone",
         warns=True,
     ),
+    "several-golden-runs": Said(
+        "a folder of GOLDEN holds several runs' files of one output, in other values",
+        "GOLDEN holds golden files of several runs, for %s, in other values (%s): the newest "
+        "count; if they are of another input, model or step, give a folder of the right run alone",
+        warns=True,
+    ),
     "golden-of-another-model": Said(
         "GOLDEN holds golden data of other models of -f only",
         "GOLDEN has no golden data of TARGET's model %s: those in %s are of another model of -f, "

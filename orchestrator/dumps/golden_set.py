@@ -441,6 +441,17 @@ class GoldenSet:
             }
         )
 
+    def of_several_runs(self) -> Iterator[List[GoldenEntry]]:
+        """Yield the files of each output, by time, where one folder holds those of several runs."""
+        for entries in self._files.values():
+            runs: Dict[Tuple[str, str], Dict[int, GoldenEntry]] = {}
+            for entry in sorted(entries, key=lambda entry: entry.rank):
+                place = os.path.dirname(entry.rel), entry.original or entry.op_name
+                runs.setdefault(place, {})[entry.timestamp_us] = entry
+            for by_time in runs.values():
+                if len(by_time) > 1:
+                    yield [by_time[stamp] for stamp in sorted(by_time)]
+
     def no_match_reason(self, op_name: str, index: int) -> str:
         """Return why :meth:`find` rejects the candidate files of an output; empty without
         candidates.
@@ -629,6 +640,11 @@ def _several_models(entries: List[GoldenEntry]) -> List[str]:
         if not any(map(is_number, folder.split(os.sep)))
     }
     return sorted(hashes) if len(set(hashes.values())) > 1 else []
+
+
+def hold_other_values(entries: Sequence[GoldenEntry]) -> bool:
+    """Return whether golden files differ in their bytes."""
+    return len({_sha256_of(entry.path, look_at(entry.path)) for entry in entries}) > 1
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ of another network, steps without golden data.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Dict, Iterable, List, Set, Tuple
@@ -20,6 +21,7 @@ from ..base.naming import (
 from ..base.notes import Note, note
 from ..base.wording import listed, plural
 from ..dumps.folder_listing import look_at, misnamed_notes
+from ..dumps.golden_set import hold_other_values
 from ..dumps.place import Place, name_order
 from ..metrics.row import (
     DUMP_MISSING,
@@ -41,6 +43,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 3
 _STEPS_SHOWN = 8
+SEVERAL_RUNS = "several-golden-runs"
+_SEVERAL_RUNS = " GOLDEN holds several runs in other values: the newest may be of another one."
+_RUNS_READ = 64
 _NONE_FITS = " No operator with weights fits: golden data may be of another model."
 
 
@@ -62,6 +67,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
         *_steps(run),
         *_gears(run),
         *_models(run),
+        *_golden_runs(run),
         *misnamed,
         *_quantisation(run),
         *_two_builds(run),
@@ -308,6 +314,26 @@ def _models(run: Run) -> List[Note]:
     return [note("several-golden-models", every, listed(others, _SHOWN))]
 
 
+def _golden_runs(run: Run) -> List[Note]:
+    """Warn where GOLDEN holds several runs in one folder, in other values, and the target's dumps
+    of an operator are not as many.
+    """
+    goldens = {id(golden): golden for golden in map(run.goldens.of, run.engine.places)}.values()
+    loops = {file.iteration[1] for file in run.catalogue.files.each() if file.iteration}
+    several = [
+        entries
+        for golden in goldens
+        for entries in golden.of_several_runs()
+        if len(entries) not in loops
+    ]
+    # Read are files of so many outputs, at most.
+    differing = next(filter(hold_other_values, islice(several, _RUNS_READ)), None)
+    if differing is None:
+        return []
+    names = listed([os.path.basename(entry.rel) for entry in differing], _SHOWN)
+    return [note(SEVERAL_RUNS, plural(len(several), "output"), names)]
+
+
 def with_other_files(summary: Summary, run: Run) -> Summary:
     """Return the summary with a warning where golden data are of another file than the om was
     compiled from, and no operator with weights fits: two names of one model are no reason. Suspects
@@ -344,6 +370,27 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
         warnings=(*summary.warnings, *found.values()),
         sentence=summary.sentence + ("" if told else _NONE_FITS),
     )
+
+
+def with_golden_runs(summary: Summary, run: Run) -> Summary:
+    """Return the summary with little confidence in suspects that golden data alone tell, where
+    GOLDEN holds several runs in other values: the newest may be of another input.
+    """
+    if not summary.suspects or all(one.code != SEVERAL_RUNS for one in summary.warnings):
+        return summary
+    from ..judging.by_recomputation import WRONG
+    from ..judging.diagnosis.suspects import LOW
+
+    verdicts = run.recomputation().verdicts().items()
+    computed = {(place, op) for (place, op, _), found in verdicts if found.state == WRONG}
+    suspects = tuple(
+        replace(suspect, confidence=LOW)
+        if suspect.accuses and (suspect.place, suspect.op) not in computed
+        else suspect
+        for suspect in summary.suspects
+    )
+    sentence = summary.sentence + ("" if suspects == summary.suspects else _SEVERAL_RUNS)
+    return replace(summary, suspects=suspects, sentence=sentence)
 
 
 def of_other_original(rows: Iterable[Row], graph: ModelGraph, model: str) -> List[Note]:

@@ -38,7 +38,12 @@ from ..store.stored_networks import GRAPHS, network_document
 from .comparison_options import ComparisonOptions
 from .engine import Engine
 from .golden_files import Goldens
-from .mismatch_warnings import mismatch_warnings, steps_without_golden, with_other_files
+from .mismatch_warnings import (
+    mismatch_warnings,
+    steps_without_golden,
+    with_golden_runs,
+    with_other_files,
+)
 from .overflows import note_overflows
 from .progress import OnProgress, OnStage, Progress
 from .workers import Workers
@@ -482,7 +487,7 @@ class Run:
             self.steps_without_golden,
             results.whole,
         )
-        summary = with_other_files(summary, self)
+        summary = with_golden_runs(with_other_files(summary, self), self)
         return in_words_of_kind(
             summary, rows, self.store, options, self.graphs, self.golden_fails, results.whole
         )

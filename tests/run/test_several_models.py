@@ -99,6 +99,24 @@ def test_other_values_in_folders_of_other_names_are_compared_with_none(models):
     assert not [row for row in rows if row["verdict"] == "fail"]
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_golden_files_of_several_runs_in_one_folder_accuse_nobody_for_certain(models, factor):
+    """The newest count, which may be of another input, or of weights since changed."""
+    flat = models / "flat"
+    flat.mkdir()
+    for path in sorted((models / "golden" / "image").glob("*.npy")):
+        op, index, stamp, _ = path.name.split(".")
+        shutil.copy(str(path), str(flat / path.name))
+        later = flat / ("%s.%s.%d.npy" % (op, index, int(stamp) + 10**9))
+        np.save(str(later), np.load(str(path)) * np.float32(factor if op == "second" else 1))
+    code, text = compared(models, "flat", "-f", "js/image.json")
+    warned = "warning: GOLDEN holds golden files of several runs, for" in text
+    assert warned == (factor != 1.0) and code == int(warned), text
+    assert ("suspect 1: second" in text) == warned and "confidence high" not in text
+    assert ("confidence low" in text) == warned
+    assert ("the newest may be of another one" in text) == warned
+
+
 def test_the_json_of_one_model_judges_that_model_alone(models):
     code, text = compared(models, "golden/image", "-f", "js/image.json")
     assert code == 0, text
