@@ -48,7 +48,7 @@ from ..metrics.row import (
 from ..model.row_plan import INPUT, OUTPUT
 from ..tensors.tensor import Tensor
 from .engine import Engine
-from .same_operators import Build, by_order, digest, same_operators, same_readers
+from .same_operators import Build, by_order, digest, family, same_operators, same_readers
 
 _MOST_TRIED = 8
 """With how many outputs of the other build one is compared where no name tells its counterpart."""
@@ -348,7 +348,7 @@ def _build(root: str, files: Iterable[str], alone: Iterable[str]) -> Build:
             dumps[rel] = DumpFile.open(os.path.join(root, rel))
         except (GoldwatchError, OSError):
             continue
-        types[rel] = "" if name is None else name.op_type
+        types[rel] = "" if name is None else family(name.op_type)
     return Build(dumps, types, {rel for rel in alone if rel in dumps}, {})
 
 
@@ -641,7 +641,9 @@ def _counterparts(
         nearest = _distance(engine, row if row.verdict == FAIL else one.row)
         passes = now.verdict == PASS and (row.verdict != FAIL or now.distance < _NEARER * nearest)
         is_nearer = fused and now.verdict in (PASS, FAIL) and now.distance < nearest
-        if passes or (is_nearer and not (reads_the_same and one.row.op_type == row.op_type)):
+        if passes or (
+            is_nearer and not (reads_the_same and family(one.row.op_type) == family(row.op_type))
+        ):
             is_same = fused and reading.heads.get(row.target_file or "") == one.rel
             found.append(_Across(now.distance, now.row, is_same))
     return found
@@ -652,7 +654,7 @@ def _reads_the_same(engine: Engine, row: Row) -> bool:
     its inputs to the bit.
     """
     name = parse_dump_name(os.path.basename(row.golden_file or ""))
-    if name is None or name.op_type != row.op_type:
+    if name is None or family(name.op_type) != family(row.op_type):
         return False
     inputs = [one for one in engine.store.rows(place=row.place, op=row.op) if one.kind == INPUT]
     return bool(inputs) and all(

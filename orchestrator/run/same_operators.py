@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from bisect import bisect_left
 from typing import (
     Any,
@@ -35,6 +36,19 @@ _MOST_CELLS = 4_000_000
 16 MB."""
 
 
+_VERSION = re.compile(r"(?:(?<=[a-z])D)?(?:V[0-9]+D?)?\Z")
+_BATCHED = {"BatchMatMul": "MatMul"}
+
+
+def family(op_type: str) -> str:
+    """Return what types of an operator have in common that builds exchange for each other: without
+    the version and without the D of constant attributes (MatMulV2, ReduceMeanD), a product of
+    batches as a product.
+    """
+    name = _VERSION.sub("", op_type, count=1)
+    return _BATCHED.get(name, name)
+
+
 class _Op(NamedTuple):
     """An operator that its dump has alone.
 
@@ -64,7 +78,7 @@ class Build(NamedTuple):
     dumps
         Its files by relative path, in the order of execution.
     types
-        The type of the operator of each.
+        What builds call the type of the operator of each, :func:`family`.
     alone
         Those whose operator has no counterpart of its name.
     digests

@@ -289,6 +289,25 @@ def test_ops_that_the_compiler_numbers_are_not_the_same_by_their_names(tmp_path)
         assert row["verdict"] == "expected_absent" and "the compiler numbers" in row["reason"]
 
 
+@pytest.mark.parametrize(
+    "new, old",
+    [
+        ("MatMulV3", "MatMul"),
+        ("BatchMatMulV2", "MatMul"),
+        ("ReduceMean", "ReduceMeanD"),
+        ("Conv3D", "Conv2D"),
+    ],
+)
+def test_a_wrong_op_of_another_name_in_another_version_of_its_type_is_named(tmp_path, new, old):
+    x, y, z = drawn(0), drawn(1), drawn(2)
+    first = np.maximum(x, 0)
+    tree(tmp_path / "new", [("k_a", "Relu", [x], first), ("k_b", new, [first, y], z * 2)])
+    tree(tmp_path / "old", [("a", "Relu", [x], first), ("b", old, [first, y], z)])
+    code, text = last_sentence(tmp_path)
+    named = "k_b (%s) is the first operator outside its limits" % new
+    assert (named in text, code) == ((True, 1) if new != "Conv3D" else (False, 3)), text
+
+
 @pytest.mark.parametrize("same_build", [True, False])
 def test_a_wrong_op_that_the_compiler_numbers_fails(tmp_path, same_build):
     x, y = np.abs(drawn(0)), np.abs(drawn(1))
