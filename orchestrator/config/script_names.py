@@ -9,7 +9,7 @@ from bisect import bisect_right
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .finding import ERROR, Finding
-from .script_tree import Block, Values, key_of, last_name
+from .script_tree import Block, Values, assigned_key, key_of, last_name
 
 DUMP_CONFIG, PARAMETER_MAP, GLOBAL_OPTIONS, TORCHAIR, GRAPH_OPTIONS = (
     "DumpConfig",
@@ -142,9 +142,10 @@ class ScriptNames:
             self.loaded.add(node.attr)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             self.loaded.add(node.id)
-        elif isinstance(node, ast.Name):
+        elif isinstance(node, (ast.Name, ast.Attribute)):
             if id(node) not in self._targets:
-                self.assigned.setdefault(node.id, []).append(None)
+                key = node.id if isinstance(node, ast.Name) else "." + node.attr
+                self.assigned.setdefault(key, []).append(None)
         elif isinstance(node, ast.Expr):
             self.bound_to[id(node.value)] = []
         elif isinstance(node, ast.Call):
@@ -164,6 +165,10 @@ class ScriptNames:
                     last_name(target.value if isinstance(target, ast.Subscript) else target)
                 )
         for target in targets:
+            if isinstance(target, ast.Attribute):
+                # Of any object: one of another class may have the same attribute.
+                self._targets.add(id(target))
+                self.assigned.setdefault("." + target.attr, []).append(value)
             if isinstance(target, ast.Name):
                 # An assignment comes before its targets in the order of the walk.
                 self._targets.add(id(target))
@@ -266,7 +271,7 @@ class ScriptNames:
 
     def is_compiler_config(self, node: ast.expr) -> bool:
         """Tell whether a name is nothing but TorchAir's CompilerConfig in this script."""
-        values = self.assigned.get(node.id, []) if isinstance(node, ast.Name) else []
+        values = self.assigned.get(assigned_key(node), [])
         return bool(values) and all(
             isinstance(value, ast.Call) and self.real_name(value.func) == "CompilerConfig"
             for value in values

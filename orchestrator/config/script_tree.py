@@ -226,25 +226,37 @@ def key_of(node: Any) -> str:
     return ".".join(reversed(parts))
 
 
+def assigned_key(node: Any) -> str:
+    """Return by which key the assignments of a name, or of an attribute of ``self``, are kept;
+    empty for other expressions.
+    """
+    if isinstance(node, ast.Name):
+        return node.id
+    own = isinstance(node, ast.Attribute) and key_of(node.value) == "self"
+    return "." + node.attr if own else ""
+
+
 class Values:
     """The values that the text shows.
 
     Parameters
     ----------
     assigned
-        What each name is assigned in the whole script; None where a name gets its value in another
-        way (a parameter, a loop, an import).
+        What each name, and each attribute of whatever object (:func:`assigned_key`), is assigned in
+        the whole script; None where it gets its value in another way (a parameter, a loop, an
+        import).
     """
 
     def __init__(self, assigned: Dict[str, List[Optional[ast.expr]]]) -> None:
         self._assigned = assigned
 
     def written(self, node: Any) -> Any:
-        """Return the expression that a name stands for, if the script assigns it once; others are
+        """Return the expression that a name or an attribute of ``self`` stands for, if the script
+        assigns it once; others are
         returned as they are.
         """
         for _ in range(_MOST_NAMES):
-            values = self._assigned.get(node.id, ()) if isinstance(node, ast.Name) else ()
+            values = self._assigned.get(assigned_key(node), ())
             if len(values) != 1 or values[0] is None:
                 break
             node = values[0]

@@ -664,6 +664,25 @@ NAME_CASES = [
         [],
     ),
     (
+        "attribute-set-in-another-method",
+        'class A:\n def f(self):\n  self.mode = "outputs"\n def g(self):\n  return '
+        + RUN % 'DumpConfig(True, "@DIR@", dump_mode=self.mode)',
+        [(E, "enum", "/dump_mode")],
+    ),
+    (
+        "attribute-set-for-another-object-too",
+        'class A:\n def f(self):\n  self.mode = "outputs"\n def g(self):\n  return '
+        + RUN % 'DumpConfig(True, "@DIR@", dump_mode=self.mode)'
+        + '\nA().mode = "all"\n',
+        [],
+    ),
+    (
+        "attribute-set-in-a-loop",
+        "class A:\n def f(self):\n  for self.mode in MODES: pass\n def g(self):\n  return "
+        + RUN % 'DumpConfig(True, "@DIR@", dump_mode=self.mode)',
+        [],
+    ),
+    (
         "name-of-itself",
         "M = M\n" + RUN % 'DumpConfig(True, "@DIR@", dump_mode=M)',
         [],
