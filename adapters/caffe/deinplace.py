@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...base.atomic_writing import write_atomically
-from ...base.errors import GoldwatchError, InputError, MissingPath, UsageError
+from ...base.errors import GoldwatchError, InputError, UsageError
 from ...base.fast_dataclasses import dataclass
 from ...base.naming import printable
 from ...base.safe_reading import open_input
@@ -105,8 +105,10 @@ def deinplace_file(
             raise UsageError("%s is both the output and the report" % printable(report))
         check_output(report, [model, path], force or _is_report(report), "`report`")
     done = deinplace_text(document, phase, level, stages, drop_dropout)
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     write_atomically(path, encode(done.text))
     if report is not None:
+        os.makedirs(os.path.dirname(os.path.abspath(report)), exist_ok=True)
         write_atomically(report, (json.dumps(done.report(), indent=1) + "\n").encode("ascii"))
     return path, done
 
@@ -129,13 +131,8 @@ def _is_report(path: str) -> bool:
 def check_output(
     path: str, inputs: Sequence[str], force: bool, parameter: str = "`output`"
 ) -> None:
-    """Refuse an output that is one of the inputs (even forced), exists already (unless forced), or
-    has no folder to be in.
-    """
-    folder = os.path.dirname(os.path.abspath(path))
+    """Refuse an output that is one of the inputs, or exists already (unless forced)."""
     another = "choose another name with %s" % parameter
-    if not os.path.isdir(folder):
-        raise MissingPath("%s: the folder %s does not exist" % (printable(path), printable(folder)))
     if not os.path.lexists(path):
         return
     if os.path.isdir(path):

@@ -32,6 +32,7 @@ from ..config.merge_acl_json import merge_dump
 from ..config.models import load_models, models_to_dump, require_models
 from .command import PrintArguments, command, format_option, topic, verbosity_options
 from .config_check import devices_option
+from .output_file_checks import make_room, require_room
 from .printing import print_json, put, put_cells, put_file, say
 from .progress import ProgressBar
 from .step_lists import written_steps
@@ -390,6 +391,7 @@ def new(arguments: _Arguments) -> None:
             quiet and finding.severity == "note",
         )
     if output is not None:
+        make_room(output)
         if arguments.merge:
             # Follow links: the content of the file is replaced, not the link.
             output_file = os.path.realpath(output)
@@ -508,9 +510,8 @@ def _check_output(form: str, path: Optional[str], force: bool, merge: bool) -> N
         )
     if path is None:
         return
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise MissingPath("-o: the folder %s does not exist" % folder, hint="make it first")
+    if not os.path.isdir(os.path.dirname(path) or "."):
+        require_room("-o %s" % path, path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise MissingPath(
             "-o: %s is not a regular file" % path,

@@ -57,6 +57,14 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path) -> None:
     )
 
 
+def test_a_missing_folder_is_made_as_for_every_file_that_a_command_writes(tmp_path) -> None:
+    path = tmp_path / "no" / "such" / "acl.json"
+    assert run("-o", path).exception is None and path.is_file()
+    in_the_way = path / "acl.json"
+    error = run("-o", in_the_way).exception
+    assert isinstance(error, MissingPath) and "there can be no folder" in error.message
+
+
 @pytest.mark.parametrize(
     "words",
     [

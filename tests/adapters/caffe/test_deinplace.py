@@ -293,8 +293,11 @@ def test_deinplace_file_writes_beside_its_source_and_leaves_other_bytes_alone(tm
             deinplace_file(str(model), str(output), force=True)
         with pytest.raises(UsageError, match="input itself"):
             deinplace_file(str(model), str(tmp_path / "other"), report=str(output), force=True)
-    with pytest.raises(MissingPath):
-        deinplace_file(str(model), str(tmp_path / "no" / "such"))
+    # The folder of a file that is written is made.
+    made, _ = deinplace_file(
+        str(model), str(tmp_path / "no" / "such"), report=str(tmp_path / "n" / "r")
+    )
+    assert os.path.isfile(made) and (tmp_path / "n" / "r").is_file()
     with pytest.raises(MissingPath):
         deinplace_file(str(tmp_path / "missing"))
     (tmp_path / "text").write_text("keep me")
