@@ -26,7 +26,7 @@ KINDS = {
     "saturation": "values are cut off at N (half of the largest)",
     "c0-slot": "the 16 channels that lie together in one C0 slot of the middle hold garbage",
     "channels": "the channels are exchanged: each holds the one before",
-    "coarse": "values are computed with N (6) bits of mantissa, but in float32 or with "
+    "coarse": "values are computed with N (6) significant bits, but in float32 or with "
     "high_precision",
 }
 """Kind to what it does; N is the number behind the colon, in brackets where none is given."""

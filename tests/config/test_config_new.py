@@ -306,7 +306,7 @@ def test_an_unusable_dump_path_is_refused(folder, tmp_path):
         .exit_code
         == 0
     )
-    refused(4, "--dump-path", folder, "-o", tmp_path / "no" / "out.json")
+    refused(4, "--dump-path", folder, "-o", out / "out.json")
     refused(4, "--dump-path", folder, "-o", folder)
 
 
@@ -383,7 +383,7 @@ def test_json_output_of_config_new_is_one_document(folder, om, tmp_path):
     assert json.loads(document["text"]) == json.loads((tmp_path / "acl.json").read_text())
     assert document["plan"]["models"] == [{"name": "net", "layers": ["trans_in"]}]
     assert "per device and step" in process.stderr
-    words[-3:-2] = [str(tmp_path / "no" / "x")]
+    words[-3:-2] = [str(tmp_path / "acl.json" / "x")]
     process = run_here(["goldwatch", *words])
     assert process.returncode == 4
     assert set(json.loads(process.stdout)["error"]) == {"kind", "message", "hint"}

@@ -309,8 +309,10 @@ def test_deinplace_file_writes_beside_its_source_and_leaves_other_bytes_alone(tm
     assert sorted(os.listdir(str(tmp_path))) == [
         "hard.prototxt",
         "link.prototxt",
+        "n",
         "net.prototxt",
         "new_net.prototxt",
+        "no",
         "r.json",
         "text",
     ]
