@@ -21,6 +21,7 @@ _HEAD = re.compile(
 )
 _PLACE = re.compile(r"/onnxruntime_src/\S+ .*?\)(?: const)? (?=[A-Z])")
 _SHOWN = 3
+_OTHER_OPSET = "export the model with an opset whose operator takes this type"
 # How onnxruntime writes that a kernel has no last version.
 _NO_END = 1000
 
@@ -256,7 +257,9 @@ def _failed(
     if found and all(node.op_type != what for _, node in found):
         what += " in a body or function of it"
     hint = _hint(reason)
-    if hint is None and re.search("shape|dim|size|rank", reason, re.IGNORECASE):
+    if hint is None and re.search("unsupported type|typestr", reason):
+        hint = _OTHER_OPSET
+    elif hint is None and re.search("shape|dim|size|rank", reason, re.IGNORECASE):
         hint = "do the shapes of the inputs fit the model?"
     elif hint is None:
         hint = "give other inputs, or its output: `feeds=%s=FILE`" % printable(
@@ -266,6 +269,31 @@ def _failed(
         "node %s (%s) failed in onnxruntime %s: %s"
         % (printable(title), what, version, printable(reason)),
         hint=hint,
+    )
+
+
+def _invalid_type(
+    match: Match[str], model: OnnxModel, names: Sequence[str], version: str
+) -> GoldwatchError:
+    """Explain an input of a type that its operator does not take: onnxruntime tells a node without
+    a name by the input alone.
+    """
+    found = [
+        name
+        for name, node in zip(names, model.graph.nodes)
+        if node.op_type == match["op"] and match["value"] in node.inputs
+    ]
+    return InputError(
+        "%s (%s): opset %d does not allow its input %s to be %s, says onnxruntime %s"
+        % (
+            _shown(found or ([match["name"]] if match["name"] else [])),
+            match["op"],
+            model.opsets.get("", 1),
+            printable(match["value"]),
+            match["type"],
+            version,
+        ),
+        hint=_hint(match.string) or _OTHER_OPSET,
     )
 
 
@@ -317,6 +345,13 @@ _RULES: Tuple[Tuple["re.Pattern[str]", _Rule], ...] = (
         _failed,
     ),
     (re.compile(r"Node \((?P<name>.*?)\) Op \((?P<op>\w+)\) (?P<text>.*)"), _failed),
+    (
+        re.compile(
+            r"Type 'tensor\((?P<type>\w+)\)' of input parameter \((?P<value>.*?)\) of operator "
+            r"\((?P<op>\w+)\) in node \((?P<name>.*?)\) is invalid"
+        ),
+        _invalid_type,
+    ),
     (re.compile(r"[Ee]xternal data.*"), _external),
     (re.compile(r"MLDataType for: tensor\((?P<type>\w+)\) is not|NOT_IMPLEMENTED :$"), _no_type),
 )

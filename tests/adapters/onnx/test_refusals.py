@@ -239,7 +239,8 @@ def test_floats_of_6_bits_are_left_to_the_reference():
         "[ONNXRuntimeError] : 10 : INVALID_GRAPH : This is an invalid model. Type Error: Type "
         "'tensor(float6e2m3)' of input parameter (n) of operator (Cast) in node (up) is invalid."
     )
-    error = explained(said, SimpleNamespace(path="m.onnx"), [], "1.32.0")
+    model = SimpleNamespace(path="m.onnx", graph=SimpleNamespace(nodes=[]), opsets={"": 26})
+    error = explained(said, model, [], "1.32.0")
     assert error.hint is not None and "`backend=reference`" in error.hint
 
 
@@ -373,6 +374,19 @@ def test_shapes_that_do_not_fit_within_the_model_name_the_node(tmp_path, refused
     proto.graph.node[0].name = ""
     text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1", "--shape", "x=2,3")
     assert "node MatMul_0 (MatMul) failed" in text
+
+
+def test_a_type_that_an_operator_does_not_take_names_the_node_by_its_place(tmp_path, refused):
+    nodes = [
+        node("Sqrt", ["x"], ["a"]),
+        node("Cast", ["a"], ["b"], to=TensorProto.INT64),
+        node("Sqrt", ["b"], ["c"]),
+        node("Cast", ["c"], ["y"], to=TensorProto.FLOAT),
+    ]
+    proto = build.model(nodes, [build.value("x", (4,))], [build.value("y", (4,))], opset=17)
+    text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1")
+    assert "node Sqrt_2 (Sqrt): opset 17 does not allow its input b to be int64" in text
+    assert "an opset whose operator takes this type" in text and "shapes" not in text
 
 
 def test_a_shape_that_was_drawn_at_random_is_asked_for(tmp_path, refused):
