@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -559,11 +559,16 @@ _STATISTICS = {
     "unbiased": ("the unbiased variance (n - 1)", "the biased one (n)"),
     "no root": ("the variance taken for the deviation (no root)", "its root"),
     "summed": ("the sum of squares", "their mean"),
+    "of nothing": ("a variance of 0 (epsilon alone)", "the variance"),
     "beside the root": ("epsilon added to the deviation", "to the variance"),
     "centred": ("the mean subtracted", "no mean subtracted"),
     "not centred": ("no mean subtracted", "the mean subtracted"),
 }
 """Ways to normalise otherwise, with what the device would have taken, and what the model says."""
+
+_BLOCKS = (8, 16, 32, 64, 128, 256)
+"""Elements of a block that a kernel may read whole, beside the next power of two. Chosen, no
+trial."""
 
 
 def _by_statistics(x: Value, axes: Axes, epsilon: float, way: str, arithmetic: Arithmetic) -> Value:
@@ -574,6 +579,8 @@ def _by_statistics(x: Value, axes: Axes, epsilon: float, way: str, arithmetic: A
     variance = mean_square(less, axes, arithmetic)
     if way == "unbiased" and count > 1:
         variance = elementwise(lambda array: array * (count / (count - 1.0)), variance)
+    if way.endswith("of nothing"):
+        variance = elementwise(np.zeros_like, variance)
     if way.endswith("summed"):
         variance = elementwise(lambda array: array * count, variance)
     if way.endswith("beside the root"):
@@ -585,6 +592,82 @@ def _by_statistics(x: Value, axes: Axes, epsilon: float, way: str, arithmetic: A
     return elementwise(np.multiply, less, factor, steps=arithmetic.intermediate)
 
 
+def _with_zeros_behind(
+    x: Value, axes: Axes, epsilon: float, padded: int, subtracts: bool, arithmetic: Arithmetic
+) -> Value:
+    """Return x normalised by the statistics of so many elements, of which those behind its own are
+    0: a kernel's whole blocks.
+    """
+    share = int(np.prod([x.array.shape[axis] for axis in axes])) / padded
+    middle = elementwise(lambda array: array * (share * subtracts), mean(x, axes, arithmetic))
+    less = centred(x, middle, arithmetic)
+    variance = elementwise(
+        lambda square, at: square * share + (1.0 - share) * np.square(at),
+        mean_square(less, axes, arithmetic),
+        middle,
+    )
+    factor = reciprocal_root(variance, epsilon, arithmetic)
+    return elementwise(np.multiply, less, factor, steps=arithmetic.intermediate)
+
+
+def _whole_blocks(count: int) -> List[int]:
+    """Return up to which numbers of elements a kernel may fill its last block."""
+    blocks = [-(-count // size) * size for size in _BLOCKS] + [1 << (count - 1).bit_length()]
+    return sorted(set(blocks) - {count})
+
+
+class _Usual(NamedTuple):
+    """What a normalisation of the model is.
+
+    Attributes
+    ----------
+    axes, groups
+        Over which it goes; groups are 0 where it has none.
+    subtracts
+        Whether it subtracts the mean.
+    epsilon
+        The model's.
+    """
+
+    axes: Axes
+    of_channels: bool
+    groups: int
+    subtracts: bool
+    epsilon: float
+
+    @classmethod
+    def of(cls, node: Node, x: Value) -> _Usual:
+        """Return that of a node whose input is x."""
+        kind, ndim = node.type, x.array.ndim
+        of_channels = kind.startswith(("Instance", "Group"))
+        own = tuple(range(2 if of_channels else int(node.get("axis", -1)) % ndim, ndim))
+        if kind.startswith("Mean"):
+            own = tuple(sorted(axis % ndim for axis in integers(node, "axes", [0, 2, 3])))
+        return cls(
+            own,
+            of_channels,
+            int(node.get("num_groups", 1)) if kind == "GroupNormalization" else 0,
+            not kind.startswith(("RMS", "Simplified")),
+            float(node.get("epsilon", 1e-9 if kind.startswith("Mean") else 1e-5)),
+        )
+
+    def scaled(self, output: Value, given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        """Return the normalised values times scale, plus bias."""
+        x = named_input(given, 0, "input")
+        return [
+            _scaled(output, self._broadcast(given, 1, x), self._broadcast(given, 2, x), arithmetic)
+        ]
+
+    def _broadcast(self, given: Inputs, number: int, x: Value) -> Optional[Value]:
+        value = optional(given, number)
+        if not self.of_channels or value is None:
+            return _broadcast_to_axes(value, x, self.axes)
+        channels = x.array.shape[1]
+        if value.array.size == self.groups != channels:
+            value = moved(lambda array: np.repeat(array, channels // self.groups), value)
+        return _of_channels(value, x)
+
+
 def _normalised_otherwise(
     node: Node, inputs: Inputs, epsilon: Optional[float] = None
 ) -> Iterator[Any]:
@@ -592,23 +675,11 @@ def _normalised_otherwise(
     epsilon or another one; scale and bias as the model says.
     """
     x = named_input(inputs, 0, "input")
-    shape, kind, ndim = x.array.shape, node.type, x.array.ndim
-    own_epsilon = float(node.get("epsilon", 1e-9 if kind.startswith("Mean") else 1e-5))
-    inside = own_epsilon if epsilon is None else epsilon
-    usual = "not centred" if kind.startswith(("RMS", "Simplified")) else ""
-    of_channels = kind.startswith(("Instance", "Group"))
-    groups = int(node.get("num_groups", 1)) if kind == "GroupNormalization" else 0
-    own = tuple(range(2 if of_channels else int(node.get("axis", -1)) % ndim, ndim))
-    if kind.startswith("Mean"):
-        own = tuple(sorted(axis % ndim for axis in integers(node, "axes", [0, 2, 3])))
-
-    def scale_of(given: Inputs, number: int) -> Optional[Value]:
-        value = optional(given, number)
-        if not of_channels or value is None:
-            return _broadcast_to_axes(value, x, own)
-        if value.array.size == groups != shape[1]:
-            value = moved(lambda array: np.repeat(array, shape[1] // groups), value)
-        return _of_channels(value, x)
+    shape, ndim = x.array.shape, x.array.ndim
+    model = _Usual.of(node, x)
+    own, groups = model.axes, model.groups
+    inside = model.epsilon if epsilon is None else epsilon
+    usual = "" if model.subtracts else "not centred"
 
     def applied(axes: Axes, way: str, parts: int = 0) -> Callable[..., List[Value]]:
         def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
@@ -620,23 +691,44 @@ def _normalised_otherwise(
                 lambda array: array.reshape(shape),
                 _by_statistics(data, over, inside, way, arithmetic),
             )
-            return [_scaled(output, scale_of(given, 1), scale_of(given, 2), arithmetic)]
+            return model.scaled(output, given, arithmetic)
 
         return made
 
     own_words = "%d groups" % groups if groups else _axes_in_words(own)
     # Of GroupNormalization the groups are an attribute.
-    for parts in range(1, shape[1] + 1) if of_channels and not groups else ():
+    for parts in range(1, shape[1] + 1) if model.of_channels and not groups else ():
         if shape[1] % parts == 0 and parts != groups:
             yield "%d groups" % parts, own_words, applied(own, usual, parts)
     for count in range(1, ndim + 1) if ndim <= _MOST_AXES else ():
         for axes in combinations(range(ndim), count):
             if axes != own or groups:
                 yield _axes_in_words(axes), own_words, applied(axes, usual)
-    for way, (device, model) in _STATISTICS.items():
+    for way, (device, own_way) in _STATISTICS.items():
         if way != (usual or "centred"):
             together = way if "centred" in way or not usual else "%s %s" % (usual, way)
-            yield device, model, applied(own, together, groups)
+            yield device, own_way, applied(own, together, groups)
+
+
+def _with_whole_blocks(node: Node, inputs: Inputs) -> Iterator[Any]:
+    """Yield normalisations by the statistics of whole blocks."""
+    x = named_input(inputs, 0, "input")
+    model = _Usual.of(node, x)
+    count = int(np.prod([x.array.shape[axis] for axis in model.axes]))
+
+    def of_blocks(padded: int) -> Callable[..., List[Value]]:
+        def made(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+            data = named_input(given, 0, "input")
+            output = _with_zeros_behind(
+                data, model.axes, model.epsilon, padded, model.subtracts, arithmetic
+            )
+            return model.scaled(output, given, arithmetic)
+
+        return made
+
+    for padded in () if model.groups else _whole_blocks(count):
+        device = "those of %d elements, zeros behind its %d" % (padded, count)
+        yield device, "those of its %d" % count, of_blocks(padded)
 
 
 def _axes_in_words(axes: Axes) -> str:
@@ -747,8 +839,13 @@ declare(
     computed_instead(
         "its statistics",
         "over each other set of axes or number of groups; the variance unbiased, without its root, "
-        "a sum; epsilon beside the root; with or without the mean",
+        "a sum or 0; epsilon beside the root; with or without the mean",
         _normalised_otherwise,
+    ),
+    computed_instead(
+        "its statistics",
+        "of whole blocks (a multiple of 8 to 256, a power of two) with zeros behind the elements",
+        _with_whole_blocks,
     ),
     computed_instead("its statistics", "these and another epsilon", _with_other_epsilon)._replace(
         together=True

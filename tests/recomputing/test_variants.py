@@ -57,6 +57,14 @@ def tail(array, instead=0):
     return made.reshape(array.shape)
 
 
+def of_blocks(array, count):
+    """Return it normalised over the last axis by the statistics of so many elements."""
+    own = array.shape[-1]
+    rows = np.pad(array, ((0, 0), (0, 0), (0, 0), (0, count - own)))
+    made = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    return made[..., :own]
+
+
 EXCHANGES = {
     "count_include_pad": (
         node("AveragePool", ["t"], ["u"], name="op", kernel_shape=[3, 3], pads=[1] * 4),
@@ -170,6 +178,16 @@ EXCHANGES = {
         lambda t: (t - t.mean((1, 2, 3), keepdims=True)) / t.std((1, 2, 3), keepdims=True),
         "its statistics axes [1, 2, 3]; the model says axes [0, 2, 3]",
     ),
+    "statistics of whole blocks": (
+        node("LayerNormalization", ["t", "gamma"], ["u"], name="op", axis=3, epsilon=1e-5),
+        lambda t: of_blocks(np.abs(t), 16),
+        "its statistics those of 16 elements, zeros behind its 8; the model says those of its 8",
+    ),
+    "a variance of 0": (
+        node("LayerNormalization", ["t", "gamma"], ["u"], name="op", axis=3, epsilon=1e-2),
+        lambda t: (t - t.mean(-1, keepdims=True)) * np.float32(10),
+        "its statistics a variance of 0 (epsilon alone); the model says the variance",
+    ),
     "factor of the input": (
         node("Softmax", ["t"], ["u"], name="op", axis=3),
         lambda t: np.exp(0.3 * t) / np.exp(0.3 * t).sum(3, keepdims=True),
@@ -256,7 +274,7 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     feeds = {"x": np.random.RandomState(0).standard_normal(SHAPE).astype(np.float16)}
     feeds = {"x": feeds["x"].astype(np.float32)}
     # Of what is not negative a factor behind it says the same.
-    before = "Abs" if kind == "factor of either" else "Neg"
+    before = "Abs" if kind in ("factor of either", "statistics of whole blocks") else "Neg"
     nodes = [node(before, ["x"], ["t"], name="first"), made, node("Abs", ["u"], ["y"], name="last")]
     shape = (2, 4, 1, 1) if kind == "median" else SHAPE
     ends = [build.value("x", SHAPE)], [build.value("y", shape)]
@@ -264,6 +282,8 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
         {"d": 2.0} if "divisor" in kind else {"low": -0.5, "high": 1.2} if "bounds" in kind else {}
     )
     held = [build.weight(name, np.array(number, np.float32)) for name, number in held.items()]
+    if "gamma" in made.input:
+        held.append(build.weight("gamma", np.ones(SHAPE[-1:], np.float32)))
     net.prepare(build.model(nodes, *ends, held, domains=("com.microsoft",)), feeds)
     right = -feeds["x"].astype(np.float16).astype(np.float32)
     net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
