@@ -741,6 +741,10 @@ def _with_other_epsilon(node: Node, inputs: Inputs) -> Iterator[Any]:
             yield "%s with epsilon %s" % (device, text_of(epsilon)), model, function
 
 
+def _root_of_squares_and(more: float) -> Callable[[Array, Axes], Array]:
+    return lambda array, axes: np.sqrt(np.square(array).sum(axes, keepdims=True) + more)
+
+
 def _norms_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
     """Yield x divided by norms of other powers and over other axes."""
     x = named_input(inputs, 0, "input")
@@ -763,6 +767,13 @@ def _norms_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
         "the sum (without signs taken off)": lambda a, at: a.sum(at, keepdims=True),
     }
     model = "p %d over axis %d" % (power, own)
+    for epsilon in filter(None, EPSILONS if power == 2 else ()):
+        for times, where in ((1, "the sum of squares"), (x.array.shape[own], "their mean")):
+            yield (
+                "an epsilon of %s added to %s" % (text_of(epsilon), where),
+                "none",
+                applied((own,), _root_of_squares_and(epsilon * times)),
+            )
     for words, size in sizes.items():
         for count in range(1, ndim + 1) if ndim <= _MOST_AXES else ():
             for axes in combinations(range(ndim), count):
@@ -856,7 +867,9 @@ declare(
     attribute("axis", each_axis, -1),
     attribute("p", (1, 2), 2),
     computed_instead(
-        "its norm", "p 1, 2, infinity, mean squares, over each set of axes", _norms_otherwise
+        "its norm",
+        "p 1, 2, infinity, mean squares, over each set of axes; an epsilon added",
+        _norms_otherwise,
     ),
 )
 declare(

@@ -188,6 +188,11 @@ EXCHANGES = {
         lambda t: (t - t.mean(-1, keepdims=True)) * np.float32(10),
         "its statistics a variance of 0 (epsilon alone); the model says the variance",
     ),
+    "epsilon of a norm": (
+        node("LpNormalization", ["t"], ["u"], name="op", axis=3, p=2),
+        lambda t: t / np.sqrt(np.square(t).sum(-1, keepdims=True) + np.float32(8e-3)),
+        "its norm an epsilon of 0.001 added to their mean; the model says none",
+    ),
     "factor of the input": (
         node("Softmax", ["t"], ["u"], name="op", axis=3),
         lambda t: np.exp(0.3 * t) / np.exp(0.3 * t).sum(3, keepdims=True),
@@ -271,7 +276,8 @@ EXCHANGES = {
 @pytest.mark.parametrize("kind", sorted(EXCHANGES))
 def test_what_the_device_computed_instead_is_named(net, kind, mode):
     made, wrong, said = EXCHANGES[kind]
-    feeds = {"x": np.random.RandomState(0).standard_normal(SHAPE).astype(np.float16)}
+    size = 0.02 if kind == "epsilon of a norm" else 1.0
+    feeds = {"x": (np.random.RandomState(0).standard_normal(SHAPE) * size).astype(np.float16)}
     feeds = {"x": feeds["x"].astype(np.float32)}
     # Of what is not negative a factor behind it says the same.
     before = "Abs" if kind in ("factor of either", "statistics of whole blocks") else "Neg"
