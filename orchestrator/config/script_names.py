@@ -144,8 +144,8 @@ class ScriptNames:
             self.loaded.add(node.id)
         elif isinstance(node, (ast.Name, ast.Attribute)):
             if id(node) not in self._targets:
-                key = node.id if isinstance(node, ast.Name) else "." + node.attr
-                self.assigned.setdefault(key, []).append(None)
+                name = node.id if isinstance(node, ast.Name) else "." + node.attr
+                self.assigned.setdefault(name, []).append(None)
         elif isinstance(node, ast.Expr):
             self.bound_to[id(node.value)] = []
         elif isinstance(node, ast.Call):

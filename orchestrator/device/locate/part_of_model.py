@@ -83,8 +83,8 @@ def takes_inner_values(
     what = "; ".join("%s, which %s computes" % (name, maker) for name, (maker, _) in inner.items())
     golden = plan.request.golden
     if golden is None:
-        fed = {each.name: files.get(each.name, "FILE") for each in original.inputs}
-        command = original.golden_command(fed, "golden", plan.request.python)
+        given = {each.name: files.get(each.name, "FILE") for each in original.inputs}
+        command = original.golden_command(given, "golden", plan.request.python)
         plan.problems.append(
             Problem(
                 "the om holds a part of MODEL only: its inputs are values inside: %s" % what,
@@ -112,11 +112,11 @@ def takes_inner_values(
             )
             return False
         inputs.append(ModelInput(name, entry["dtype"], tuple(entry["shape"])))
-    for each in inputs:
+    for fed in inputs:
         # Inputs of MODEL that the om has, too, are recorded as the values inside it are.
-        entry = recorded.get(inner.get(each.name, (each.name, 0)))
+        entry = recorded.get(inner.get(fed.name, (fed.name, 0)))
         if entry is not None:
-            files.setdefault(each.name, os.path.join(golden, entry["file"]))
+            files.setdefault(fed.name, os.path.join(golden, entry["file"]))
     plan.original = dataclasses.replace(original, inputs=tuple(inputs))
     path = os.path.join(folder, PART_JSON)
     _write_json_of_part(om.path, inner, path)
