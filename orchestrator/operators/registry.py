@@ -240,6 +240,22 @@ def spellings(dialect: str) -> List[str]:
     return sorted(kind for known_dialect, kind in _OPERATORS if known_dialect == dialect)
 
 
+def same_operator(kind: str) -> Tuple[str, str]:
+    """Return the dialect and type of ONNX or TensorFlow that a type of Ascend IR computes as well;
+    its own where there is none.
+    """
+    register_operators()
+    entry = _OPERATORS.get((ASCEND, kind))
+    alike = [
+        key for key, other in _OPERATORS.items() if other is entry and key[0] in (ONNX, TENSORFLOW)
+    ]
+
+    def far(key: Tuple[str, str]) -> Tuple[bool, bool]:
+        return not kind.lower().startswith(key[1].lower()), key[0] != ONNX
+
+    return min(alike, key=far, default=(ASCEND, kind))
+
+
 UNFIT = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError)
 """What a formula raises for inputs or attributes that do not fit: those of a damaged model, and
 those that a variant changes on purpose."""

@@ -35,6 +35,7 @@ from .registry import (
     Node,
     compute,
     register_operators,
+    same_operator,
 )
 from .value_with_error import Arithmetic, Value
 
@@ -158,7 +159,7 @@ def variants_of(node: Node, inputs: Inputs, together: bool = False) -> Iterator[
     together
         Two things at once, or single ones.
     """
-    for reading in declared().get((node.dialect, node.type), ()):
+    for reading in _readings_of(node):
         if reading.together == together:
             yield from reading.variants(node, inputs)
 
@@ -167,9 +168,17 @@ def fits_of(node: Node, inputs: Inputs) -> Iterator[Fit]:
     """Yield the numbers of a node that may have been any other; parameters as of
     :func:`variants_of`.
     """
-    for reading in declared().get((node.dialect, node.type), ()):
+    for reading in _readings_of(node):
         if reading.fits is not None:
             yield from reading.fits(node, inputs)
+
+
+def _readings_of(node: Node) -> Sequence[Reading]:
+    """Return what a node may read otherwise; of a type of Ascend IR what that may which is the same
+    operator.
+    """
+    key = (node.dialect, node.type)
+    return declared().get(same_operator(node.type) if node.dialect == ASCEND else key, ())
 
 
 def declared() -> Mapping[Tuple[str, str], Sequence[Reading]]:

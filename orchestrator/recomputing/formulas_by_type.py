@@ -4,6 +4,7 @@ slope and epsilon is tried, and constants that are in no dump are fitted to gold
 
 from __future__ import annotations
 
+from dataclasses import field
 from itertools import combinations, permutations
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -161,12 +162,15 @@ class NodeFormula:
         What it reads besides: constants, arrays or values.
     whole
         From which input on these are whole numbers; None: none need be.
+    constants
+        What it reads between its inputs, by number.
     """
 
     node: Node
     first: bool = False
     extra: Tuple[Any, ...] = ()
     whole: Optional[int] = None
+    constants: Mapping[int, Array] = field(default_factory=dict)
 
     def read(self, inputs: Sequence[Value]) -> List[Value]:
         """Return what the node reads of an operator's inputs."""
@@ -175,9 +179,16 @@ class NodeFormula:
             given[number] = Value(np.asarray(given[number].array).astype(np.int64))
         return given
 
+    def arguments(self, inputs: Sequence[Any]) -> List[Any]:
+        """Return what the node reads with its constants, in order."""
+        given = [*inputs, *self.extra]
+        for number in sorted(self.constants):
+            given.insert(number, self.constants[number])
+        return given
+
     def __call__(self, inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
         """Return what the node makes."""
-        return compute(self.node, [*self.read(inputs), *self.extra], arithmetic)[0]
+        return compute(self.node, self.arguments(self.read(inputs)), arithmetic)[0]
 
 
 def _node(

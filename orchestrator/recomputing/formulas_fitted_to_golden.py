@@ -23,7 +23,7 @@ from typing import (
 import numpy as np
 
 from ..metrics.patterns import AlignedPair
-from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, compute, find
+from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, find
 from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of
 from .formulas_by_type import Formula, NodeFormula, formulas, is_elementwise, kind_of_type
@@ -202,15 +202,29 @@ def confirmed_formula(
     """Return the formula by which the golden output follows best from golden inputs, and its
     distance from that; None where none fits.
     """
+    formula, distance = _told(op_type, goldens, golden, facts, dtype)
+    if formula is not None:
+        return formula, distance
+    most = max(
+        FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0
+    )
+    return _nearest(formulas(op_type, goldens, golden, dtype), goldens, golden, most)
+
+
+def _told(
+    op_type: str,
+    goldens: Sequence[Value],
+    golden: Array,
+    facts: Optional[AttributesAndConstants],
+    dtype: str,
+) -> Tuple[Optional[NodeFormula], float]:
+    """Return the formula by what the json and the dump tell; as :func:`confirmed_formula`."""
     for formula in by_attributes(op_type, facts):
         distance = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
         if distance is not None and distance <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
             return formula, distance
-    most = max(
-        FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0
-    )
-    return _nearest(formulas(op_type, goldens, golden, dtype), goldens, golden, most)
+    return None, 0.0
 
 
 def follows_from(formula: Formula, goldens: Sequence[Value], golden: Array) -> bool:
@@ -220,15 +234,24 @@ def follows_from(formula: Formula, goldens: Sequence[Value], golden: Array) -> b
 
 
 def confirmed_node(
-    op_type: str, goldens: Sequence[Value], golden: Array, dtype: str
+    op_type: str,
+    goldens: Sequence[Value],
+    golden: Array,
+    facts: Optional[AttributesAndConstants],
+    dtype: str,
 ) -> Tuple[Optional[NodeFormula], float]:
-    """Return the formula that is one node, as :func:`confirmed_formula`."""
+    """Return the formula that is one node, as :func:`confirmed_formula`; one of its type alone
+    before what the json tells, which may be another.
+    """
     nodes = (
         formula
         for formula in formulas(op_type, goldens, golden, dtype)
         if isinstance(formula, NodeFormula)
     )
-    return _nearest(nodes, goldens, golden, FITS)
+    formula, distance = _nearest(nodes, goldens, golden, FITS)
+    if formula is not None:
+        return formula, distance
+    return _told(op_type, goldens, golden, facts, dtype)
 
 
 _Any = TypeVar("_Any", bound=Formula)
@@ -249,19 +272,11 @@ def _nearest(
     return chosen, float(best) if chosen is not None else 0.0
 
 
-def by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iterator[Formula]:
+def by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iterator[NodeFormula]:
     """Yield the formula of an op by its attributes, with the constants of its dump."""
-    if facts is None or find(ASCEND, op_type) is None:
-        return
-    node = Node(ASCEND, op_type, dict(facts.attributes), layouts=facts.layouts)
-
-    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
-        all_inputs = list(inputs)
-        for number in sorted(facts.constants):
-            all_inputs.insert(number, Value(np.asarray(facts.constants[number])))
-        return compute(node, all_inputs, arithmetic)[0]
-
-    yield formula
+    if facts is not None and find(ASCEND, op_type) is not None:
+        node = Node(ASCEND, op_type, dict(facts.attributes), layouts=facts.layouts)
+        yield NodeFormula(node, constants=facts.constants)
 
 
 def sides_of(

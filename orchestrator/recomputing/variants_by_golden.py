@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain, permutations
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -75,6 +75,7 @@ def variants_by_golden(
     op_type: str,
     inputs: Sequence[AlignedPair],
     output: AlignedPair,
+    facts: Optional[AttributesAndConstants],
     judge: Judge,
 ) -> Optional[VariantSearch]:
     """Return what an operator may have computed in place of that by which golden data follow; None
@@ -86,6 +87,8 @@ def variants_by_golden(
         The operator.
     inputs, output
         Whole tensors, not samples.
+    facts
+        What the model's json and the dump tell of the operator.
     judge
         Returns by how many times an error exceeds what is allowed, of values that are only moved
         (True) or not.
@@ -96,7 +99,9 @@ def variants_by_golden(
     goldens, targets = sides
     try:
         with np.errstate(all="ignore"):
-            formula, off = confirmed_node(op_type, goldens, np.asarray(output.golden), output.dtype)
+            formula, off = confirmed_node(
+                op_type, goldens, np.asarray(output.golden), facts, output.dtype
+            )
             if formula is not None:
                 return _searched(name, formula, off, targets, output, judge)
     except (CannotCompute, *UNFIT):
@@ -119,8 +124,6 @@ def fed_otherwise(
 
     Parameters
     ----------
-    facts
-        What the model's json and the dump tell of the operator.
     fed_with
         What feeds each input, by name.
     others
@@ -139,8 +142,8 @@ def fed_otherwise(
         # What follows from anything tells nothing.
         if known is not None or not np.ptp(golden):
             return None
-        of_json = list(by_attributes(op_type, facts))
-        of_type = (
+        of_json: List[Formula] = list(by_attributes(op_type, facts))
+        of_type: Iterable[Formula] = (
             ()
             if learns_constants(op_type, len(targets))
             else formulas(op_type, targets, np.asarray(output.target), output.dtype)
@@ -234,8 +237,8 @@ def _searched(
     given = formula.read(targets)
     node = replace(formula.node, name=name)
     key = (len(given), 0)
-    held = [one.array if isinstance(one, Value) else one for one in formula.extra]
-    call = Call(node, [*((number, 0) for number in range(len(given))), *held])
+    held = formula.arguments([(number, 0) for number in range(len(given))])
+    call = Call(node, [one.array if isinstance(one, Value) else one for one in held])
     piece = Piece(Cut((key[0],), (), (), (), ()), _OneNode(call), key[:1], output.dtype)
     incoming = {(number, 0): value.array for number, value in enumerate(given)}
     made = piece.values(incoming, TIGHT.get(output.dtype, Arithmetic()))[key]

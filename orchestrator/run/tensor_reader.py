@@ -115,7 +115,8 @@ class RunReader(TensorReader):
         search = self._recomputation.search_variants(op.place, op.name, output.number)
         if search is not None or not self._learns(op) or not output.compared or output.whole:
             return search
-        return variants_without_model(op, output, inputs, self.whole)
+        facts = self._recomputation.attributes_and_constants(op)
+        return variants_without_model(op, output, inputs, self.whole, facts)
 
     def by_json(
         self,

@@ -76,6 +76,55 @@ def test_inputs_in_another_order_are_told_without_the_original_model(scene, rand
     assert suspect["explanations"][0]["sentence"].startswith(said % op_type)
 
 
+OF_ASCEND = {
+    "Pow": (
+        ["two", "three"], lambda x, y: x**y, lambda x, y: y**x,
+        "Pow with the order of its inputs [1, 0]; golden data follow with [0, 1] (",
+    ),
+    "SelectV2": (
+        ["less", "one", "two"], np.where, lambda c, x, y: np.where(c, y, x),
+        "SelectV2 with the order of its inputs [2, 1]; golden data follow with [1, 2] (",
+    ),
+    "BatchMatMulV2": (
+        ["one", "two"], np.matmul, lambda x, y: x @ y.swapaxes(1, 2),
+        "BatchMatMulV2 with adj_y True; golden data follow with False (",
+    ),
+    "PRelu": (
+        ["one", "two"], lambda x, y: np.where(x < 0, y * x, x),
+        lambda x, y: np.where(x < 0, -y * x, x),
+        "PRelu with the slope of the other sign; golden data follow from it as it is (",
+    ),
+    "CumsumD": (
+        ["one"], lambda x: np.cumsum(x, 1), lambda x: np.cumsum(x[:, ::-1], 1)[:, ::-1],
+        "CumsumD with reverse 1; golden data follow with 0 (",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op_type", sorted(OF_ASCEND))
+def test_an_operator_of_ascend_ir_is_read_otherwise_as_the_same_one_of_onnx(scene, random, op_type):
+    """What it computes is known by the json's attributes, not by its type alone."""
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    made = scene.made["data"].astype(np.float32)
+    for name, function in (
+        ("one", np.sin), ("two", lambda x: 1 / (1 + np.exp(-x))), ("three", lambda x: np.cos(x) + 2)
+    ):  # fmt: skip
+        scene.op(name, {"one": "Sin", "two": "Sigmoid", "three": "Other"}[name], ["data"],
+                 function(golden), function(made))  # fmt: skip
+    scene.op("less", "Less", ["one", "two"], scene.golden["one"] < scene.golden["two"],
+             scene.made["one"] < scene.made["two"])  # fmt: skip
+    read, model, device, said = OF_ASCEND[op_type]
+    given = [np.float32(scene.made[name]) for name in read]
+    given = [one > 0 if name == "less" else one for name, one in zip(read, given)]
+    scene.op("op", op_type, read, model(*(scene.golden[name] for name in read)), device(*given))
+    if op_type == "CumsumD":
+        scene.ops[-1]["attr"] = [{"key": "axis", "value": {"i": 1}}]
+    _, summary, _ = scene.compare()
+    (suspect,) = summary["suspects"]
+    assert suspect["op"] == "op"
+    assert said in suspect["explanations"][0]["sentence"]
+
+
 def fed_with(one, other):
     """Two tensors of one shape, and an operator that the om feeds with other ones than golden data
     follow from: as type, its inputs in the om, golden and made by numpy."""

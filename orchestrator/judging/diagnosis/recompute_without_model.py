@@ -170,7 +170,11 @@ def beside_by_golden(
 
 
 def variants_without_model(
-    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    whole: Whole,
+    facts: Optional[AttributesAndConstants],
 ) -> Optional[VariantSearch]:
     """Return what the device may have computed in place of that by which golden data follow; None
     where they do not tell it.
@@ -180,7 +184,7 @@ def variants_without_model(
         return None
     from ...recomputing.variants_by_golden import variants_by_golden
 
-    return variants_by_golden(op.name, op.type, input_pairs, output_pair, excess)
+    return variants_by_golden(op.name, op.type, input_pairs, output_pair, facts, excess)
 
 
 def fed_otherwise_by_golden(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Difference:
         rest *= self.count / (self.count - parameters)
         return min(1.0, max(0.0, (self.total - rest) / self.own_error))
 
-    def share_of_target(self, rest: float, mean: float = 0.0) -> float:
+    def share_of_target(self, rest: float, mean: Union[float, Array] = 0.0) -> float:
         """Return the share of the target's squares about ``mean`` that is not left in ``rest``: a
         small factor explains most of an error whatever the target holds.
         """

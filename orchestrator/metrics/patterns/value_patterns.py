@@ -209,16 +209,13 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     shifts = d.e.sum(axis=others, keepdims=True) / count
     # A target of zeros is no scale.
     if np.abs(factors).max() >= _LEAST_FACTOR:
-        share = d.share(d.left_by_others(d.x - factors * d.y, weights), 0, size)
+        rest = d.left_by_others(d.x - factors * d.y, weights)
+        share = min(d.share(rest, 0, size), d.share_of_target(rest))
         findings.append(claimed("scale", share, _factors(factors, letter), axis=letter))
-    findings.append(
-        claimed(
-            "offset",
-            d.share(d.left(d.y + shifts), size),
-            _offsets(shifts * d.unit, letter),
-            axis=letter,
-        )
-    )
+    rest = d.left(d.y + shifts)
+    own_mean = np.where(d.compared, d.x, 0.0).sum(axis=others, keepdims=True) / count
+    share = min(d.share(rest, size), d.share_of_target(rest, own_mean))
+    findings.append(claimed("offset", share, _offsets(shifts * d.unit, letter), axis=letter))
     if not any(findings) and not _has_two_values(d):
         mean = d.y.sum(axis=others, keepdims=True) / count
         centred = np.where(d.compared, d.y - mean, 0.0)
@@ -229,7 +226,8 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
             )
             weights = 1.0 / count + np.where(spread > 0, centred * centred / spread, 0.0)
         sentence = _factors(1.0 + slopes, letter) + ", and an offset for each"
-        share = d.share(d.left_by_others(d.e - slopes * centred - shifts, weights), 0, 2 * size)
+        rest = d.left_by_others(d.e - slopes * centred - shifts, weights)
+        share = min(d.share(rest, 0, 2 * size), d.share_of_target(rest, own_mean))
         if np.abs(1.0 + slopes).max() >= _LEAST_FACTOR:
             findings.append(claimed("scale", share, sentence, axis=letter))
     return [finding for finding in findings if finding is not None]
