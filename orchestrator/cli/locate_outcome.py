@@ -48,11 +48,11 @@ _COMPARE_INPUTS = (
     "preprocessing (AIPP), and whether the om holds the whole model or a part of it"
 )
 _CURE = (
-    "it chooses the operators to compute in float32; this command with --cure --force chooses, "
+    "it chooses the operators to compute in float32; this command with --cure%s --force chooses, "
     "converts, runs and judges again"
 )
 _CURE_AGAIN = (
-    "this command with --cure --force: it dumps again and keeps all, chooses the operators to "
+    "this command with --cure%s --force: it dumps again and keeps all, chooses the operators to "
     "compute in float32, converts, runs and judges again (--keep all --force keeps the dumps for "
     "goldwatch cure, which chooses only)"
 )
@@ -207,6 +207,11 @@ def _print_rounds(outcome: Outcome) -> None:
             "cure: nothing to raise: %s"
             % (
                 "no run is outside its limits"
+                + (
+                    ""
+                    if _of_precision(outcome.results) is None
+                    else "; --strict raises the suspect"
+                )
                 if outcome.searched == EXIT_PASS
                 else "no run could be judged"
             )
@@ -489,7 +494,17 @@ def _tell_culprits(outcome: Outcome, cured: bool) -> None:
         put_wrapped("  %s: %s" % (printable(name), cause), "    ")
         if next_step and not cured:
             put_wrapped("    next: %s" % next_step, "      ")
-    of_precision = next(
+    of_precision = _of_precision(results)
+    if outcome.rounds is None and of_precision is not None:
+        _tell_cure(outcome.search, of_precision)
+    in_spite = _why_in_spite(outcome) if counts else ""
+    if in_spite:
+        put_wrapped("  " + in_spite)
+
+
+def _of_precision(results: Sequence[CaseResult]) -> Optional[CaseResult]:
+    """Return the first run with a culprit that an operator in float32 cures."""
+    return next(
         (
             result
             for result in results
@@ -499,18 +514,15 @@ def _tell_culprits(outcome: Outcome, cured: bool) -> None:
         ),
         None,
     )
-    if outcome.rounds is None and of_precision is not None:
-        _tell_cure(outcome.search, of_precision)
-    in_spite = _why_in_spite(outcome) if counts else ""
-    if in_spite:
-        put_wrapped("  " + in_spite)
 
 
 def _tell_cure(search: Search, result: CaseResult) -> None:
     """Print the command that chooses what to compute in float32; it computes from all dumps."""
     plan = search.plan
+    # What passes all the same, --cure leaves as it is.
+    strict = " --strict" if result.code == EXIT_PASS else ""
     if plan.request.keep != KEEP_ALL:
-        put_wrapped("  next: %s" % _CURE_AGAIN, "    ")
+        put_wrapped("  next: %s" % (_CURE_AGAIN % strict), "    ")
         return
     words = [os.path.join(result.folder, RUN)]
     words += [] if plan.interface is None else ["-f", plan.interface.path]
@@ -518,7 +530,7 @@ def _tell_cure(search: Search, result: CaseResult) -> None:
     words += ["-o", os.path.join(result.folder, "cure")]
     width = columns_of(sys.stdout) or 10**9
     put_escaped(shell_lines("  next: goldwatch cure", words, width))
-    put_wrapped("    (%s)" % _CURE, "     ")
+    put_wrapped("    (%s)" % (_CURE % strict), "     ")
 
 
 def _causes(results: Sequence[CaseResult]) -> List[Tuple[str, str, str]]:

@@ -1038,6 +1038,16 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     assert healthy.returncode == 0
     last = healthy.stdout.splitlines()[-1]
     assert last == "cure: nothing to raise: no run is outside its limits"
+    # What is suspect and within all limits --cure raises with --strict, as is proposed.
+    place.host("op:second=coarse:5")
+    found = place.locate("model.onnx", "model.om", "-o", "coarse")
+    assert (
+        found.returncode == 0 and "next: this command with --cure --strict --force" in found.stdout
+    )
+    left = place.locate("model.onnx", "model.om", "-o", "left", "--cure")
+    assert left.stdout.splitlines()[-1].endswith("its limits; --strict raises the suspect")
+    raised = place.locate("model.onnx", "model.om", "-o", "coarse", "--cure", "--strict", "--force")
+    assert raised.returncode == 0 and "cured by" in raised.stdout, raised.stdout
     # Products beyond the largest float16.
     small(place.folder / "large.onnx", scale=3000.0)
     place.atc("large.onnx", "large.om", "--precision_mode=force_fp16")
