@@ -39,7 +39,7 @@ from .script_settings import (
     ScriptSettings,
     Surroundings,
 )
-from .script_tree import Block, key_of, last_name, parse, too_deep, walk
+from .script_tree import Block, as_table, key_of, last_name, parse, too_deep, walk
 from .settings_elsewhere import PossibleSetters
 from .torchair_rules import DEBUG_TYPES, TORCHAIR_DEFAULTS
 from .unused_config import unused_configs
@@ -289,7 +289,7 @@ class _Reader:
     def _compiled(self, node: ast.Call) -> None:
         """Take the options of torch.compile's backend npugraph_ex, whatever compiles with them."""
         given = {keyword.arg: keyword.value for keyword in node.keywords}
-        options = self._names.values.written(given.get("options"))
+        options = as_table(self._names.values.written(given.get("options")))
         by_backend = self._names.values.literal(given.get("backend")) == GRAPH_OPTIONS
         if isinstance(options, ast.Dict):
             if by_backend or any(name in self._texts(options) for name in OF_GRAPH):

@@ -226,6 +226,23 @@ def key_of(node: Any) -> str:
     return ".".join(reversed(parts))
 
 
+def as_table(node: Any) -> Any:
+    """Return ``dict(name=value)`` as the dictionary that it makes; others as they are."""
+    if (
+        not isinstance(node, ast.Call)
+        or key_of(node.func) != "dict"
+        or node.args
+        or not all(keyword.arg for keyword in node.keywords)
+    ):
+        return node
+    keys = [
+        ast.copy_location(ast.parse(repr(keyword.arg), mode="eval").body, keyword.value)
+        for keyword in node.keywords
+    ]
+    values = [keyword.value for keyword in node.keywords]
+    return ast.copy_location(ast.Dict(keys=keys, values=values), node)
+
+
 def assigned_key(node: Any) -> str:
     """Return by which key the assignments of a name, or of an attribute of ``self``, are kept;
     empty for other expressions.

@@ -790,6 +790,16 @@ OTHER_CASES = NAME_CASES + [
         ],
     ),
     (
+        "graph-options-of-a-call-of-dict",
+        'o = dict(enable_dump=True, dump_path="@DIR@")\n'
+        'torch.compile(m, backend="npugraph_ex", options=o)\n',
+        [
+            (E, "all-switches-off", ""),
+            (E, "unknown-option", "/enable_dump"),
+            (E, "unknown-option", "/dump_path"),
+        ],
+    ),
+    (
         "npugraph-ex-by-name-and-off",
         'o = {"dump_tensor_data": False}\ntorch.compile(m, backend="npugraph_ex", options=o)\n',
         [(W, "all-switches-off", "/dump_tensor_data")],
