@@ -444,6 +444,8 @@ class GoldenSet:
     def of_several_runs(self) -> Iterator[List[GoldenEntry]]:
         """Yield the files of each output, by time, where one folder holds those of several runs."""
         for entries in self._files.values():
+            if len(entries) < 2:
+                continue
             runs: Dict[Tuple[str, str], Dict[int, GoldenEntry]] = {}
             for entry in sorted(entries, key=lambda entry: entry.rank):
                 place = os.path.dirname(entry.rel), entry.original or entry.op_name

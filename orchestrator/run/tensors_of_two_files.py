@@ -25,6 +25,7 @@ from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
 from ..tensors.tensor import Tensor
+from .same_operators import family
 
 _OTHER_OPERATORS = "%s (%s) and %s (%s) are different operators: only outputs are compared"
 _OTHER_DATA = (
@@ -82,7 +83,8 @@ def pair_files(
         else None
     )
     places = _places(left, right, requested)
-    differ = requested is None and left.op_type and right.op_type and left.op_type != right.op_type
+    types = family(left.op_type), family(right.op_type)
+    differ = requested is None and all(types) and types[0] != types[1]
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for kind, index in places:

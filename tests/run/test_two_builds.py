@@ -391,6 +391,15 @@ def one_dump(folder, name, inputs, output):
     return name
 
 
+def test_two_dumps_of_one_operator_in_two_versions_of_its_type_are_compared_with_inputs(tmp_path):
+    feed, output = np.random.RandomState(3).standard_normal((2, 4, 16)).astype(np.float16)
+    one_dump(tmp_path, "new/BatchMatMulV2.k.3.0.1700000000000000", [feed], output * 2)
+    one_dump(tmp_path, "old/MatMul.m.5.0.1700000000000001", [feed], output)
+    code, text = last_sentence(tmp_path)
+    assert code == 1 and "its inputs are" in text and "different operators" not in text, text
+    assert "In the other dump it is a MatMul." in text
+
+
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_of_two_dumps_of_different_operators_outputs_alone_are_compared(tmp_path, factor):
     feed, weights, output = np.random.RandomState(3).standard_normal((3, 4, 16)).astype(np.float16)
