@@ -235,7 +235,7 @@ def as_table(node: Any) -> Any:
         or not all(keyword.arg for keyword in node.keywords)
     ):
         return node
-    keys = [
+    keys: List[Optional[ast.expr]] = [
         ast.copy_location(ast.parse(repr(keyword.arg), mode="eval").body, keyword.value)
         for keyword in node.keywords
     ]
