@@ -3,8 +3,12 @@ attributes of the json, show what it computes."""
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
+
+TIMESTAMP = 1767323045000000
 
 
 def softmax(x, axis):
@@ -218,3 +222,40 @@ def test_a_product_whose_factor_is_not_known_ends_no_run(scene, random):
     code, summary, _ = scene.compare()
     assert code == 1
     assert [suspect["op"] for suspect in summary["suspects"]] == ["op"]
+
+
+@pytest.mark.parametrize("order", [(1, 2, 0), (0, 2, 1), (1, 0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("wrong", ["outputs", "golden"])
+def test_outputs_in_another_order_are_not_wrong_golden_data(scene, random, order, wrong):
+    """They are the operator's where what reads them is wrong, too; else golden data's."""
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    parts = np.split(golden, 3, 1)
+    made = [part.astype(np.float16) for part in parts]
+    read = [made[at] for at in order] if wrong == "outputs" else made
+    kept = [parts[at] for at in order] if wrong == "golden" else parts
+    scene.ops.append({"name": "op", "type": "SplitVD", "id": 1, "input": ["data:0"],
+                      "output_desc": [{"layout": "ND"}] * 3})  # fmt: skip
+    scene.write("dump", "", "op", "SplitVD", [scene.made["data"]], read)
+    for number, part in enumerate(kept):
+        np.save(os.path.join(scene.golden_dir, "op.%d.%d.npy" % (number, TIMESTAMP)), part)
+    for number in range(3):
+        name = "reader%d" % number
+        reader = {"name": name, "type": "Sin", "id": 2 + number, "input": ["op:%d" % number]}
+        scene.ops.append({**reader, "output_desc": [{"layout": "ND"}]})
+        value = np.sin(read[number].astype(np.float32)).astype(np.float16)
+        scene.write("dump", "", name, "Sin", [read[number]], [value])
+        scene.npy(name, np.sin(parts[number]))
+    code, summary, _ = scene.compare()
+    told = [
+        (entry["kind"], entry["sentence"])
+        for suspect in summary["suspects"]
+        if suspect["op"] == "op"
+        for entry in suspect["explanations"]
+    ]
+    said = "its outputs are in the order %s: each holds what golden data have of another one"
+    if order == (0, 1, 2):
+        assert code == 0
+    elif wrong == "outputs":
+        assert told[0] == ("attribute", said % list(order))
+    else:
+        assert told[0][0] == "wrong-golden"

@@ -29,6 +29,7 @@ from .explanations import (
     older_dump,
     other_input_of,
     other_weights,
+    outputs_exchanged,
 )
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, Inputs
@@ -194,6 +195,10 @@ def _by_computing(
     estimate: Estimate, search: Optional[VariantSearch], inputs: Inputs, reader: TensorReader
 ) -> Tuple[Explanation, ...]:
     """Return what explains the error of an output that was computed again."""
+    if search is None or not (search.explained or search.instead):
+        order = _outputs_in_other_order(estimate, inputs, reader)
+        if order:
+            return tuple(order)
     beside = reader.computed(estimate.op, estimate.output, estimate.inputs)
     explanations = (
         explanations_by_computing(estimate, beside, search)
@@ -219,6 +224,9 @@ def _by_tensors(
     """Return a suspect with the explanations that its output, golden data and the ops around it
     give.
     """
+    order = _outputs_in_other_order(estimate, inputs, reader)
+    if order:
+        return replace(suspect, explanations=tuple(order))
     pair = reader.pair(estimate.op, estimate.output)
     others = (
         list(_other_goldens(estimate, pair, observed, reader))
@@ -489,6 +497,29 @@ def _other_goldens(
                 and np.array_equal(other.target, pair.target)
             )
             yield OtherGolden(op.name, other.golden, op.name in sources, exchanged, copied)
+
+
+def _outputs_in_other_order(
+    estimate: Estimate, inputs: Inputs, reader: TensorReader
+) -> List[Explanation]:
+    """Return that an operator wrote its outputs in another order, where each holds what golden data
+    have of another one; nothing where what reads them is right: then golden data are exchanged.
+    """
+    rows = [row for row in estimate.op.outputs.values() if row.compared]
+    if len(rows) < 2 or len({row.shape for row in rows}) > 1 or estimate.fed_otherwise:
+        return []
+    pairs = {row.number: reader.pair(estimate.op, row) for row in rows}
+    read = {number: pair for number, pair in pairs.items() if pair is not None and not pair.sampled}
+    order: List[int] = []
+    for number in sorted(read):
+        order += [
+            other
+            for other in sorted(read, key=lambda one: (one != number, one))
+            if _fits(read[number].target, read[other].golden, _NEARER * estimate.distance)
+        ][:1]
+    if sorted(order) != sorted(pairs) or order == sorted(order):
+        return []
+    return [] if _consumers_are_right(estimate, inputs, reader) else [outputs_exchanged(order)]
 
 
 def _goldens_of_size(

@@ -161,6 +161,19 @@ def dump_of_another_run_maybe() -> Explanation:
     return explanation("stale-dump", 0.0, _PERHAPS)
 
 
+def outputs_exchanged(order: Sequence[int]) -> Explanation:
+    """Return the explanation that an operator has the outputs of golden data in another order."""
+    sentence = (
+        "its outputs are in the order %s: each holds what golden data have of another one"
+        % list(order)
+    )
+    step = (
+        "compare the order of its outputs in the om's json, and which of them each operator behind "
+        "reads, with the original model's"
+    )
+    return Explanation("attribute", 1.0, sentence, step)
+
+
 def golden_contradicted(how: str) -> Explanation:
     """Return the explanation that an operator behind contradicts golden data, in one of the ways
     ``GOLDEN``, ``READER`` and ``GIVEN``.
