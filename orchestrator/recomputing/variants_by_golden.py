@@ -13,7 +13,7 @@ import numpy as np
 from ..metrics.patterns import AlignedPair
 from ..operators import Arithmetic, CannotCompute, Value
 from ..operators.registry import UNFIT
-from ..operators.variants import AS_IT_IS
+from ..operators.variants import AS_IT_IS, text_of
 from .explained_or_written import explained_or_written
 from .formulas_by_type import (
     LOOSE,
@@ -34,6 +34,7 @@ from .formulas_fitted_to_golden import (
     with_formula_error,
 )
 from .original_nodes import Call, Nodes
+from .other_constants import MOST_LISTED
 from .output_error import OwnError, own_error
 from .piece import Piece
 from .submodel.cut_definition import Cut
@@ -152,8 +153,12 @@ def fed_otherwise(
             if _follows(formula, targets, output, judge):
                 found = _other_order(op_type, formula, goldens, golden, fed_with)
                 found = found or _other_input(formula, goldens, golden, fed_with, others)
-                if found is None and number < len(of_json) and facts.attributes:
-                    found = _of_json(facts)
+                if (
+                    found is None
+                    and number < len(of_json)
+                    and (facts.attributes or facts.constants)
+                ):
+                    found = _of_json(op_type, facts)
                 if found is not None:
                     return VariantSearch([], [], instead=found)
     return None
@@ -215,13 +220,22 @@ def _other_input(
     return None
 
 
-def _of_json(facts: AttributesAndConstants) -> Instead:
-    told = ", ".join("%s %s" % pair for pair in sorted(facts.attributes.items()))
+def _of_json(op_type: str, facts: AttributesAndConstants) -> Instead:
+    pairs = ["%s %s" % pair for pair in sorted(facts.attributes.items())]
+    told = ["what the om's json says (%s)" % ", ".join(pairs) if pairs else op_type]
+    if facts.constants:
+        shown = [
+            "input %d: %s" % (number, text_of(array))
+            for number, array in sorted(facts.constants.items())
+            if array.dtype.kind != "f" and array.size <= MOST_LISTED
+        ]
+        listed = " (%s)" % ", ".join(shown) if shown else ""
+        told.append("the constants of its dump" + listed)
     return Instead(
         "attribute",
-        "the device computed what the om's json says (%s), and golden data do not follow from "
-        "golden inputs by that: the original model says otherwise, reads another tensor or another "
-        "shape, or holds other constants" % told,
+        "the device computed %s, and golden data do not follow from golden inputs by that: the "
+        "original model says otherwise, reads another tensor or another shape, or holds other "
+        "constants" % " with ".join(told),
         "compare the inputs and attributes of its op in the om's json with the original model's",
     )
 

@@ -197,6 +197,26 @@ def test_what_reshapes_without_a_task_hides_no_attribute(scene, random, form):
     assert suspect["explanations"][0]["sentence"].startswith(said)
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_constants_of_a_dump_that_golden_data_do_not_follow_by_are_told(scene, random, told):
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    for name, values in (("begin", [0, 1, 0]), ("end", [4, 9, 12]), ("strides", [1, 2, 1])):
+        scene.ops.append({"name": name, "type": "Const", "id": len(scene.ops)})
+        scene.made[name] = np.array(values, np.int64)
+    scene.op("op", "StridedSlice", ["data", "begin", "end", "strides"], golden[:, 2:10:2],
+             scene.made["data"][:, 1:9:2])  # fmt: skip
+    if told:
+        scene.ops[-1]["attr"] = [{"key": "begin_mask", "value": {"i": 0}}]
+    _, summary, _ = scene.compare()
+    (suspect,) = summary["suspects"]
+    of_json = "what the om's json says (begin_mask 0)" if told else "StridedSlice"
+    said = (
+        "the device computed %s with the constants of its dump (input 1: [0, 1, 0], input 2: "
+        "[4, 9, 12], input 3: [1, 2, 1]), and golden data do not follow from golden inputs by that"
+    )
+    assert suspect["explanations"][0]["sentence"].startswith(said % of_json)
+
+
 @pytest.mark.parametrize("axis", [1, 2])
 def test_a_gather_of_ascend_ir_has_its_axis_as_a_list(scene, random, axis):
     golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
