@@ -181,3 +181,17 @@ def test_the_proposed_command_names_the_place_when_dumps_have_moved(tmp_path):
         assert closer_words(options, "part0/MatMul", place)[2] == str(
             tmp_path.joinpath("gone", "dump", *parts)
         )
+
+
+def test_a_dump_that_cannot_be_compared_is_not_to_be_dumped_again(scene, random):
+    """Its golden tensor has other axes; what reads it has these."""
+    values = np.abs(random.standard_normal((8, 8))).astype(np.float32)
+    scene.data(values)
+    scene.op("other", "Sqrt", ["data"], np.sqrt(values), np.sqrt(values) * 1.5)
+    scene.npy("other", np.sqrt(values).reshape(4, 16))
+    scene.made["other"] = scene.made["other"].reshape(4, 16)
+    scene.op("named", "Square", ["other"], values.reshape(4, 16), values.reshape(4, 16) * 2.25)
+    code, summary, text = scene.compare()
+    assert (code, summary["first_divergence"]["op"]) == (1, "named")
+    assert "it comes from other, which was not compared" in text
+    assert "dump and compare it" not in text and "result.json says why not" in text

@@ -22,7 +22,7 @@ PLACE = Place("20260102030405", "0", "net", "1", "7", "h")
 FIRST = FirstDivergence(
     "a", "a:output:0", "CosineSimilarity", -math.inf,
     Limit("CosineSimilarity", ">", 0.99, "dtype", "float16"), "bad", "Conv2D",
-    "a:input:0", None, Skipped("b", "good"), PLACE, "x\udcff",
+    "a:input:0", None, Skipped("b", "good", False), PLACE, "x\udcff",
 )  # fmt: skip
 SUSPECT = Suspect(
     "a",

@@ -444,9 +444,11 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         return text + "(memory overwritten in between, inputs exchanged, or a dump of another run)."
     from_where = ""
     if first.skipped is not None:
-        from_where = "; it comes from %s, which was not compared%s: dump and compare it, too" % (
+        from_where = "; it comes from %s, which was not compared%s: %s" % (
             first.skipped.op,
             " and whose inputs are within their limits" if first.skipped.inputs == GOOD else "",
+            # An output of another shape, say.
+            "result.json says why not" if first.skipped.readable else "dump and compare it, too",
         )
     if first.bad_input in (None, first.tensor):
         return (

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, NamedTuple, Optional, Sequence
 from ...base.fast_dataclasses import dataclass
 from ...base.wording import percent
 from ...dumps.place import NOWHERE, Place
-from ...metrics.row import FAIL, HANDED_ON, Row
+from ...metrics.row import FAIL, HANDED_ON, NOT_COMPARED, Row
 from ...model.graphs_of_run import AnyGraph
 from ..limits import Limit, Limits
 from ..row_judge import judge_row
@@ -17,12 +17,14 @@ from .row_digest import execution_key
 
 
 class Skipped(NamedTuple):
-    """An operator of which the output was not compared, and whether its own inputs were good
-    (:func:`goldwatch.judging.diagnosis.op_input_states.overall_state`).
+    """An operator of which the output was not compared, whether its own inputs were good
+    (:func:`goldwatch.judging.diagnosis.op_input_states.overall_state`), and whether there are both
+    its dump and its golden data.
     """
 
     op: str
     inputs: str
+    readable: bool
 
 
 class TooStrict(NamedTuple):
@@ -257,5 +259,6 @@ def _skipped(
             else None
         )
         if source is not None and source.misses_output:
-            return Skipped(source.name, overall_state(inputs.of(source)))
+            readable = any(row.verdict == NOT_COMPARED for row in source.outputs.values())
+            return Skipped(source.name, overall_state(inputs.of(source)), readable)
     return None
