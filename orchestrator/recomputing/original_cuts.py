@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from typing import (
     TYPE_CHECKING,
+    Callable,
     Collection,
     Iterable,
     List,
@@ -66,17 +67,23 @@ class Original:
         self._values = outputs_in(self.model)
         self._folded: Set[int] = set()
 
-    def fold(self, computed: Iterable[str]) -> None:
+    def fold(self, computed: Iterable[str], is_dumped: Callable[[str], bool]) -> None:
         """Register the originals of the device ops. In an ONNX model other nodes that only move
         values are included in cuts.
 
         The compiler removes such nodes, so their inputs are recorded and their outputs are not.
-        Nodes that depend on shapes alone are included too, unless the device computes them because
-        a shape is unknown before the run.
+        Nodes that depend on constants or shapes alone are included too, unless the device computes
+        them, because a shape is unknown before the run or a weight is dequantised.
+
+        Parameters
+        ----------
+        is_dumped
+            Tells whether the output of an original was dumped.
         """
         if self._onnx is not None:
             device_nodes = {number for name in computed for number in self.model.numbers(name)}
-            self._onnx.compute_on_device(device_nodes)
+            names = self.model.names
+            self._onnx.compute_on_device(device_nodes, lambda number: is_dumped(names[number]))
             self._folded = {
                 number
                 for number, kind in enumerate(self.model.types)

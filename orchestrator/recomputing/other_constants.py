@@ -459,7 +459,9 @@ def _of_each(
         weight = np.square(slope).sum(over, keepdims=True)
         with np.errstate(all="ignore"):
             found = (off * slope).sum(over, keepdims=True) / weight
-        found = np.where(weight > 0, found, own.reshape(found.shape))
+        # A number that a single element tells is whatever that element is.
+        telling = np.count_nonzero(slope, over, keepdims=True) >= _FEWEST_ROWS
+        found = np.where((weight > 0) & telling, found, own.reshape(found.shape))
         left = np.square(off - found * slope).sum(over, keepdims=True)
         before = np.square(off - own.reshape(found.shape) * slope).sum(over, keepdims=True)
         found = np.where(before > _AS_NEAR * left, found, own.reshape(found.shape))

@@ -28,6 +28,8 @@ from .written import (
 Array = Any
 _MOST_MOVED = 1 << 20
 """Elements that are written in each order of the memory."""
+_SHOWN = 12
+"""Indices of an order that are told."""
 _SUMS = 16
 """Random sums by which the indices of an axis are told apart."""
 _MOST_INDICES = 1 << 12
@@ -97,13 +99,21 @@ def rearranged(written: Written) -> Iterator[Instead]:
             )
             return
         value = moved_value(y, partial(np.take, indices=places, axis=axis))
-        orders = math.lgamma(length + 1) / math.log(2.0)
+        # Which indices moved, and where to.
+        moved = [number for number, place in enumerate(places) if place != number]
+        stayed = length - len(moved)
+        orders = (math.lgamma(length + 1) - math.lgamma(stayed + 1)) / math.log(2.0)
         if sorted(places) == list(range(length)) and explains(written, value, orders):
-            shown = ", ".join(map(str, places[:12])) + (", ..." if length > 12 else "")
-            yield _in_other_order(
-                written, value, "with the indices of axis %d in the order [%s]" % (axis, shown)
-            )
+            those = "the indices" if not stayed else "indices %s" % _listed(moved)
+            words = "with %s of axis %d in the order %s" % (
+                those, axis, _listed([places[number] for number in moved]),
+            )  # fmt: skip
+            yield _in_other_order(written, value, words)
             return
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return "[%s%s]" % (", ".join(map(str, numbers[:_SHOWN])), ", ..." * (len(numbers) > _SHOWN))
 
 
 def _transposed(array: Array, order: Sequence[int], shape: Sequence[int]) -> Array:
@@ -245,7 +255,8 @@ def _in_other_order(written: Written, value: Value, words: str) -> Instead:
 
 def _matching_indices(actual: Array, computed: Array, axis: int) -> List[int]:
     """Return which index of an axis of the computed values each of the device's is likest to, told
-    by a few random sums of each.
+    by a few random sums of each. Of those that are likest to one (of several that are 0, say) the
+    first is, and the others stand in for those that none is likest to.
     """
     x, y = (
         np.moveaxis(np.asarray(side, np.float64), axis, 0).reshape(side.shape[axis], -1)
@@ -256,4 +267,8 @@ def _matching_indices(actual: Array, computed: Array, axis: int) -> List[int]:
     sums, own = x @ weights, y @ weights
     with np.errstate(all="ignore"):
         apart = np.square(own).sum(1) - 2.0 * (sums @ own.T)
-    return [int(n) for n in np.argmin(np.where(np.isfinite(apart), apart, np.inf), 1)]
+    places = np.argmin(np.where(np.isfinite(apart), apart, np.inf), 1)
+    taken, first = np.unique(places, return_index=True)
+    others = np.setdiff1d(np.arange(len(places)), first)
+    places[others] = np.setdiff1d(np.arange(len(places)), taken)
+    return [int(place) for place in places]

@@ -4,15 +4,25 @@ stretch, all samples but the first.
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..operators import Value
 from ..tensors.type_precision import rounding_of
 from .variant_search import Instead
 from .variant_trials import CHANCE_BITS, Output, agreeing
-from .written import FEWEST_ELEMENTS, Written, explains, holds_the_same, is_spread
+from .written import (
+    FEWEST_ELEMENTS,
+    SAME_TENSOR,
+    Written,
+    agreement_with,
+    explains,
+    holds_the_same,
+    is_spread,
+    moved_value,
+)
 
 Array = Any
 _WITHIN = 0.9
@@ -38,28 +48,68 @@ _UNRELATED = 0.5
 """Relative distance from which on values are others, not worse ones; and the correlation."""
 
 
-def first_sample(written: Written) -> Iterator[Instead]:
-    """Yield where all samples hold what is computed of the first one."""
-    output = written.output
-    computed = output.computed.array
-    if computed.ndim > 1 and computed.shape[0] > 1:
-        repeated = np.broadcast_to(computed[:1], computed.shape)
-        error = output.computed.error
-        if error is not None:
-            error = np.broadcast_to(np.broadcast_to(error, computed.shape)[:1], computed.shape)
-        if explains(written, Value(repeated, error), 1.0):
+def first_index(written: Written) -> Iterator[Instead]:
+    """Yield where all indices of an axis, such as the samples, hold what is computed of the first
+    one.
+    """
+    computed = written.output.computed
+    shape = computed.array.shape
+    for axis, length in enumerate(shape) if len(shape) > 1 else ():
+        first = moved_value(computed, partial(np.take, indices=[0] * length, axis=axis))
+        if length == 1 or not explains(written, first, math.log2(len(shape))):
+            continue
+        if axis == 0:
             yield Instead(
                 "not-written",
-                "all %d samples hold what is computed of the first one" % computed.shape[0],
+                "all %d samples hold what is computed of the first one" % length,
                 "look at the batch size that the model was compiled for, and at the operator's "
                 "tiling over the samples",
             )
+        else:
+            yield Instead(
+                "not-written",
+                "all %d indices of axis %d hold what is computed of the first one (%s)"
+                % (length, axis, agreement_with(written, first)),
+                "look at the operator's tiling along that axis (where each core reads and writes), "
+                "and whether one of its inputs is broadcast along it",
+            )
+        return
+
+
+def below_threshold(written: Written) -> Iterator[Instead]:
+    """Yield where all elements that are computed below some size are 0, and all others right."""
+    output = written.output
+    if output.actual.dtype.kind != "f":
+        return
+    x, size = output.actual.reshape(-1), np.abs(output.computed.array.reshape(-1))
+    wrong, there = ~agreeing(output, output.computed).reshape(-1), x != 0
+    if min(np.count_nonzero(wrong), np.count_nonzero(there)) < FEWEST_ELEMENTS:
+        return
+    threshold = float(size[wrong].max())
+    least = rounding_of(output.dtype).least_normal
+    # Rounding decides of those next to the threshold.
+    if (wrong & there).any() or float(size[there].min()) < threshold * (1.0 - SAME_TENSOR):
+        return
+    words = "all %s elements (of %s) that are computed below %.4g in size are 0, all others right"
+    is_tiny = threshold <= 2.0 * least
+    yield Instead(
+        "flush-to-zero" if is_tiny else "activation",
+        words % (format(np.count_nonzero(~there), ","), format(x.size, ","), threshold),
+        "keep the operator in float32, or scale its inputs up: its values are too small for %s"
+        % output.dtype
+        if is_tiny
+        else "compare what was fused into the operator (a threshold, Shrink) in the model's json "
+        "with the original model, and look whether it was quantised or pruned",
+    )
 
 
 def one_value(written: Written) -> Iterator[Instead]:
     """Yield where all elements are one value, and not all of what is computed."""
     actual, computed = written.output.actual, written.output.computed.array
     if not is_spread(computed) or np.any(actual != actual.flat[0]):
+        return
+    # An index or a count may be the same everywhere.
+    if actual.dtype.kind != "f" and actual.flat[0]:
         return
     too_small = rounding_of(written.output.dtype).least_normal
     if np.any(np.abs(computed) >= too_small) and np.isfinite(np.float64(actual.flat[0])):
@@ -106,6 +156,8 @@ def indices_not_written(written: Written) -> Iterator[Instead]:
             holds = "hold %.6g" % stretch.flat[0]
             otherwise = "computed of a bias alone, or "
         for name, other in () if holds else written.others():
+            if other.size != x.size:
+                continue
             # Of an operator that works in place what is not written still holds its input.
             if holds_the_same(stretch, np.compress(wrong, np.reshape(other, x.shape), axis)):
                 holds = "hold what %s computed" % name

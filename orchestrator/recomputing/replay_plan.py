@@ -120,10 +120,13 @@ class ReplayPlan:
         _require_matches(graph, self._selected)
         self._pairing = Pairing(graph, original.has, request=request)
         self._stretch = quantised_stretch(graph)
-        original.fold(
-            name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals
-        )
         self.recorded = recorded = RecordedStep(step_folder, graph, self._pairing)
+        computing = [op for op in graph.ops if op.type not in CONSTANT_TYPES]
+        alone = {op.originals[0]: op for op in computing if len(op.originals) == 1}
+        original.fold(
+            (name for op in computing for name in op.originals),
+            lambda name: name in alone and recorded.output(alone[name], 0) is not None,
+        )
         counterparts = Counterparts(graph, groups_of(graph), original.has)
         self.feeder = feeder = Feeder(
             graph,

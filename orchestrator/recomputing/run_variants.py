@@ -18,8 +18,9 @@ from .fewer_bits import GRID_BITS, in_eight_bits, in_fewer_bits, in_narrow_type,
 from .other_order import ANCHOR, further_on, rearranged, shifted
 from .output_error import own_error
 from .parts_not_written import (
+    below_threshold,
     borders_not_written,
-    first_sample,
+    first_index,
     indices_not_written,
     not_written,
     one_value,
@@ -51,12 +52,15 @@ _FUNCTIONS = (
 def _of_another(written: Written) -> Iterator[Instead]:
     actual = written.output.actual
     for name, values in written.others():
-        if holds_the_same(actual, values) and is_told(
-            written, Value(np.reshape(values, actual.shape)), 4.0
+        first = np.reshape(values, -1)[: actual.size]
+        if holds_the_same(actual, first) and is_told(
+            written, Value(np.reshape(first, actual.shape)), 4.0
         ):
+            some = "the first of the %s elements that" % format(values.size, ",")
             yield Instead(
                 "other-tensor",
-                "its output holds what %s computed, element by element" % name,
+                "its output holds %s %s computed, element by element"
+                % ("what" if values.size == actual.size else some, name),
                 "look at the memory that both use in the compiled model (offsets, reuse), whether "
                 "the operator ran this time, and at the order of inputs and outputs around it",
             )
@@ -128,7 +132,7 @@ WRITTEN_INSTEAD: Sequence[Search] = (
     Search("one value throughout", one_value),
     Search("whole numbers of fewer bits", in_fewer_bits, lambda size: 10.0),
     Search("indices within parts", within_parts, lambda size: 10.0),
-    Search("the first sample for all", first_sample),
+    Search("the first index of an axis for all", first_index),
     Search("an activation behind it", _with_activation, lambda size: 5.0),
     *OF_ANOTHER,
     # What is written in another order looks, in part, as if it were further on in memory or not
@@ -147,6 +151,7 @@ WRITTEN_INSTEAD: Sequence[Search] = (
         in_eight_bits,
         lambda size: 0.0 if GRID_BITS * (size - 3) >= 2.0 * CHANCE_BITS else math.inf,
     ),
+    Search("elements below a threshold", below_threshold, _of_two_parts),
     Search("factors and offsets", by_numbers, lambda size: BITS_OF_A_DIGIT * 4.0),
 )
 """What is looked for, in words, and how."""

@@ -38,6 +38,7 @@ _BITS = {
     "DT_DOUBLE": "float64",
 }
 _MOST_OTHERS = 16
+_MOST_LARGER = 8
 """Other tensors that an output which is wrong is compared with; chosen by time, no trial."""
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
 _ELEMENT_S, _PRODUCT_S = 1.2e-8, 5e-11
@@ -163,8 +164,8 @@ class StepOps:
                 yield names[number], argument
 
     def others_of_size(self, name: str, index: int, size: int) -> Iterator[Tuple[str, Array]]:
-        """Yield other outputs of so many elements by their names, but for those that are made of
-        this one, the nearest in the order of the execution first.
+        """Yield other outputs of so many elements by their names, then those of more, but for those
+        that are made of this one, the nearest in the order of the execution first.
         """
         behind = {name}
         for op in self.graph.ops:
@@ -173,20 +174,22 @@ class StepOps:
         names = [other for other in self.planned if other == name or other not in behind]
         at = names.index(name)
         near = sorted(range(len(names)), key=lambda place: abs(place - at))
-        left = _MOST_OTHERS
-        for place in near:
-            planned = self.planned[names[place]]
-            for output, number in self.outputs(planned):
-                if (names[place], number) == (name, index) or not left:
+        others = [
+            ("%s (output %d)" % (names[place], number), output.tensor)
+            for place in near
+            for output, number in self.outputs(self.planned[names[place]])
+            if (names[place], number) != (name, index)
+        ]
+        counts = [size if one.shape is None else element_count(one.shape) for _, one in others]
+        for most, is_one in ((_MOST_OTHERS, size.__eq__), (_MOST_LARGER, size.__lt__)):
+            some = [other for other, count in zip(others, counts) if is_one(count)]
+            for other, tensor in some[:most]:
+                try:
+                    values = tensor.whole()
+                except (NotComputable, GoldwatchError):
                     continue
-                if output.tensor.shape is None or element_count(output.tensor.shape) == size:
-                    left -= 1
-                    try:
-                        values = output.tensor.whole()
-                    except (NotComputable, GoldwatchError):
-                        continue
-                    if values.size == size:
-                        yield "%s (output %d)" % (names[place], number), values
+                if is_one(values.size):
+                    yield other, values
 
     def value(self, plan: RowPlan) -> Tuple[int, int]:
         """Return the original value that an output of the device is."""

@@ -14,7 +14,7 @@ from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.value_with_error import FLOAT32_ROUNDING
 from ..operators.variants import Fit, Variant
-from ..tensors.type_precision import ulp
+from ..tensors.type_precision import rounding_of, ulp
 from .formulas_by_type import LOOSE, TIGHT
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Part, Piece, rounded
@@ -51,6 +51,9 @@ MOST_BITS = 20.0
 _FACTORS_WITHIN = 2.0 * math.log(10.0)
 """Of a factor that a variant makes by chance: its logarithm is as likely up to ten times either
 way."""
+_CUT_OFF = 2.0
+"""Half steps of a type by which sums that are cut off may shrink all elements: as MOST_FACTOR of
+judging/by_recomputation.py, where it is measured."""
 MOST_COUNTED = 1 << 14
 """Elements by which it is told how frequent a number is."""
 
@@ -174,14 +177,15 @@ class VariantTrials:
                 value = Value(output.actual)
             if not _is_nearer(output, value, self._model_distance):
                 return
-            found = _judged(changed, self.before[number], output, value, self._judge)
+            # Nodes before it have errors of their own, which come in with their values.
+            found = _judged(changed, self.incoming, output, value, self._judge)
             if found is not None and output.others:
                 self.spent_s += self.cost_s
                 values = changed.values(self.before[number], EXACT)
                 for other in output.others:
                     made = values[other.value]
                     if made.array.size != other.actual.size or None is _judged(
-                        changed, self.before[number], other, made, self._judge
+                        changed, self.incoming, other, made, self._judge
                     ):
                         return
         except (CannotCompute, KeyError):
@@ -191,7 +195,7 @@ class VariantTrials:
         ratio, agree, told = found
         if not fitted:
             told = min(told, _bits_beside_a_factor(output, value, max(1.0, ratio)))
-            if told < 0.0:
+            if told < 0.0 or _lacks_a_factor(output, value):
                 return
         told_enough = told >= CHANCE_BITS + bits + np.log2(self._computed)
         chosen = self.accepted if told_enough else self.possible
@@ -410,6 +414,20 @@ def told_bits(output: Output, value: Value, times: float = 1.0) -> float:
     size, apart = telling.size, int(np.count_nonzero(telling))
     ways = math.lgamma(size + 1) - math.lgamma(apart + 1) - math.lgamma(size - apart + 1)
     return float(np.sum(each)) + ways / math.log(2.0)
+
+
+def _lacks_a_factor(output: Output, value: Value) -> bool:
+    """Tell whether most of what a variant leaves is one factor of all elements, larger than sums
+    that are cut off make one: coarser arithmetic is not why an output is larger by 1 %.
+    """
+    x, made = (np.asarray(side, np.float64).reshape(-1) for side in (output.actual, value.array))
+    squares = float(np.dot(made, made))
+    if output.actual.dtype.kind != "f" or not 0.0 < squares < np.inf or not np.isfinite(x).all():
+        return False
+    factor = float(np.dot(x, made)) / squares
+    off, left = (float(np.linalg.norm(x - by * made)) for by in (1.0, factor))
+    granted = _CUT_OFF * rounding_of(output.dtype).half_unit
+    return abs(factor - 1.0) > granted and left < NEARER * off
 
 
 def _bits_beside_a_factor(output: Output, value: Value, times: float) -> float:

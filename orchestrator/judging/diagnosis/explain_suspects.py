@@ -18,7 +18,7 @@ from ...recomputing.formulas_by_type import is_known_type
 from ...recomputing.formulas_fitted_to_golden import confirms, contradicts
 from ...recomputing.recomputed_output import OtherShape
 from ...recomputing.variant_search import VariantSearch
-from ..by_recomputation import RecomputationVerdict
+from ..by_recomputation import RIGHT, RecomputationVerdict
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -141,7 +141,7 @@ def with_explanations(
         suspects.append(suspect)
     estimates = [estimate for _, estimate in suspects_found]
     for number, explanation in _of_another_model(
-        estimates, searches, observed, reader, verdicts
+        estimates, searches, observed, inputs, reader, verdicts
     ).items():
         suspects[number] = replace(suspects[number], explanations=(explanation,))
     return suspects
@@ -151,6 +151,7 @@ def _of_another_model(
     estimates: Sequence[Estimate],
     searches: Dict[int, VariantSearch],
     observed: ObservedOps,
+    inputs: Inputs,
     reader: TensorReader,
     verdicts: Mapping[Tuple[Place, str, int], RecomputationVerdict],
 ) -> Dict[int, Explanation]:
@@ -158,7 +159,8 @@ def _of_another_model(
     that the om was compiled from another model.
 
     One operator with other weights may be wrong; it is not where another one has other weights too,
-    or weights or an output of another shape, or where the om was compiled from another file.
+    or weights or an output of another shape, or where the om was compiled from another file. Nor
+    are those of another model that are fewer than the operators with this one's weights.
     """
     others = [number for number, search in searches.items() if search.other_weights]
     if not others:
@@ -185,6 +187,16 @@ def _of_another_model(
             if search is not None and search.other_weights:
                 others.append(number)
     ops = list(dict.fromkeys(estimates[number].op.name for number in others))
+    right = {
+        name for (at, name, _), found in verdicts.items() if at == place and found.state == RIGHT
+    }
+    with_weights = [
+        op.name
+        for op in (observed.at_place(place) if right else ())
+        if op.name in right and op.type.lower() in LINEAR and len(inputs.of(op)) == 1
+    ]
+    if len(with_weights) > len(ops) + len(shapes):
+        return {}
     return {
         number: other_weights(estimates[number].op.name, ops, shapes, files)
         for number in (*others, *of_shapes)

@@ -9,7 +9,18 @@ belong to their nodes and are not cut; what they read from outside the node read
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import (
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 
@@ -146,11 +157,14 @@ class OnnxOriginal(NamedNodes):
         """Return whether a node depends on constants and on shapes only."""
         return number in self._constants
 
-    def compute_on_device(self, computed: Set[int]) -> None:
+    def compute_on_device(self, computed: Set[int], is_dumped: Callable[[int], bool]) -> None:
         """Register the nodes that the device computes: cuts no longer include those that depend on
-        shapes."""
+        shapes, nor those whose output was dumped, which need not be the model's (a weight that is
+        dequantised there)."""
         shapes = (number for number, kind in enumerate(self.types) if kind in _SHAPES)
-        self._pulled = self._constants - (computed & self.graph.descendants(shapes))
+        there = self._constants & computed
+        by_shapes = there & self.graph.descendants(shapes)
+        self._pulled = self._constants - by_shapes - set(filter(is_dumped, there - by_shapes))
 
     def is_weight(self, name: str) -> bool:
         """Return whether a name in an om stands for an initializer: its own, behind which the
