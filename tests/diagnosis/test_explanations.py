@@ -38,7 +38,7 @@ def explanations(scene, *options, **how):
 WRONG = {
     "saturation": lambda x: np.clip(x, -1.8, 1.8),
     "overflow": lambda x: np.where(x > 4.0, np.inf, x),
-    "flush-to-zero": lambda x: np.where(np.abs(x) < 0.2, 0, x),
+    "activation": lambda x: np.where(np.abs(x) < 0.2, 0, x),
     "layout": lambda x: x.reshape(64, 32).T,
     "shift": lambda x: np.roll(x, 1, 1),
     "scale": lambda x: x * 1.3,

@@ -306,12 +306,12 @@ def kinds_of(scene):
 
 
 @pytest.mark.parametrize("rows", [1, 32])
-@pytest.mark.parametrize("kind", ["unexplained", "shift", "flush-to-zero"])
+@pytest.mark.parametrize("kind", ["unexplained", "shift", "activation"])
 def test_a_reader_dominated_by_its_bias_contradicts_no_golden_data(scene, random, rows, kind):
     wrong = {
         "unexplained": lambda x: random.permutation(x.reshape(-1)).reshape(x.shape),
         "shift": lambda x: np.roll(x, 1, 1),
-        "flush-to-zero": lambda x: np.where(x < 0.7, 0, x),
+        "activation": lambda x: np.where(x < 0.7, 0, x),
     }
     read_by_a_product(scene, random, rows, 1e-3, wrong[kind])
     found, text = kinds_of(scene)
