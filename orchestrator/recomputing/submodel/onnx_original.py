@@ -164,7 +164,8 @@ class OnnxOriginal(NamedNodes):
         shapes = (number for number, kind in enumerate(self.types) if kind in _SHAPES)
         there = self._constants & computed
         by_shapes = there & self.graph.descendants(shapes)
-        self._pulled = self._constants - by_shapes - set(filter(is_dumped, there - by_shapes))
+        dumped = {number for number in there - by_shapes if is_dumped(number)}
+        self._pulled = self._constants - by_shapes - dumped
 
     def is_weight(self, name: str) -> bool:
         """Return whether a name in an om stands for an initializer: its own, behind which the
