@@ -207,6 +207,17 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
         factors = np.where(yy > 0, (d.x * d.y).sum(axis=others, keepdims=True) / yy, 1.0)
         weights = np.where(yy > 0, d.y * d.y / yy, 0.0)
     shifts = d.e.sum(axis=others, keepdims=True) / count
+    # Some indices of zeros have no factor.
+    is_zero = ~np.any(np.where(d.compared, d.x, 0.0), axis=others, keepdims=True) & (yy > 0)
+    if is_zero.any() and not is_zero.all():
+        share = d.share(d.left(np.where(is_zero, 0.0, d.y)))
+        zeros = np.flatnonzero(is_zero)
+        sentence = "%d of %d indices of axis %s are 0 throughout, the first is %d" % (
+            zeros.size, size, letter, zeros[0],
+        )  # fmt: skip
+        found = claimed("region", share, sentence, axis=letter)
+        if found is not None:
+            return [found]
     # A target of zeros is no scale.
     if np.abs(factors).max() >= _LEAST_FACTOR:
         rest = d.left_by_others(d.x - factors * d.y, weights)

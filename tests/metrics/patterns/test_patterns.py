@@ -381,3 +381,22 @@ def test_unrelated_values_that_are_small_have_no_factors_of_their_own(axis) -> N
     target = 0.3 * np.cumsum(values, 3 - axis)
     found = find_patterns(pair_of(target, golden))
     assert not [finding for finding in found if "of its own" in finding.sentence]
+
+
+@pytest.mark.parametrize("first", [0, 8, 32])
+def test_indices_of_zeros_are_no_factor_of_0(first) -> None:
+    golden = golden_of((2, 48, 5, 5))
+    target = golden + 1e-3 * golden_of(golden.shape, 9)
+    target[:, first : first + 16] = 0
+    found = find_patterns(pair_of(target, golden))
+    said = "16 of 48 indices of axis C are 0 throughout, the first is %d" % first
+    assert said in [finding.sentence for finding in found if finding.kind == "region"]
+    assert not [finding for finding in found if finding.kind == "scale"]
+
+
+def test_factors_of_each_index_are_found_beside_one_that_holds_0() -> None:
+    golden = golden_of((2, 48, 5, 5))
+    target = golden * np.random.RandomState(0).uniform(0.5, 1.5, (48, 1, 1))
+    golden[:, 7] *= 1e-6
+    target[:, 7] = 0
+    assert "scale" in kinds(target, golden)
