@@ -162,10 +162,10 @@ def dump_of_another_run_maybe() -> Explanation:
 
 
 def outputs_exchanged(order: Sequence[int]) -> Explanation:
-    """Return the explanation that an operator has the outputs of golden data in another order."""
-    sentence = (
-        "its outputs are in the order %s: each holds what golden data have of another one"
-        % list(order)
+    """Return the explanation that outputs of an operator hold those of golden data in an order."""
+    sentence = "its outputs %s hold what golden data have as its outputs %s" % (
+        sorted(order),
+        list(order),
     )
     step = (
         "compare the order of its outputs in the om's json, and which of them each operator behind "
