@@ -26,6 +26,7 @@ from .value_with_error import Value
 from .variants import AS_IT_IS, MOST_ORDERED, Variant, input_name, replaced, text_of
 
 Array = Any
+_BROADCASTING = frozenset(["Add", "Sub", "Mul"])
 _MOST_PARTS = 64
 """Of an axis that may be interleaved by any number of parts; chosen by time, no trial."""
 _MOST_GROUPS = 4
@@ -160,6 +161,28 @@ def other_inputs(node: Node, inputs: Inputs) -> Iterator[Variant]:
     several = sum(one is not None and one.array.size > 1 for one in inputs) > 1
     several |= node.type.startswith("Cum")
     yield from changed_inputs(node, inputs, several)
+    yield from _broadcast_to_none(node, inputs)
+
+
+def _broadcast_to_none(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    """Yield a sum or product of which one input is not repeated along an axis: beside the first
+    index of the other it is 0, as memory behind it may be.
+    """
+    arrays = [value.array for value in inputs if value is not None]
+    whole = np.broadcast(*arrays).shape if node.type in _BROADCASTING else ()
+    for number, array in enumerate(arrays):
+        own = (1,) * (len(whole) - array.ndim) + array.shape
+        for axis, length in enumerate(whole):
+            if own[axis] == 1 < length and int(np.prod(whole)) <= _MOST_TURNED:
+                behind = [(0, (length - 1) * (at == axis)) for at in range(len(own))]
+
+                def alone(array: Array, to: Any = own, more: Any = behind) -> Array:
+                    return np.pad(array.reshape(to), more)
+
+                words = "beside index 0 of axis %d alone, 0 beside the others" % axis
+                yield Variant(
+                    input_name(node, number), words, AS_IT_IS, node, replaced(number, alone)
+                )
 
 
 def changed_inputs(node: Node, inputs: Inputs, ordered: bool = True) -> Iterator[Variant]:

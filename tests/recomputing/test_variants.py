@@ -188,6 +188,11 @@ EXCHANGES = {
         lambda t: (t - t.mean(-1, keepdims=True)) * np.float32(10),
         "its statistics a variance of 0 (epsilon alone); the model says the variance",
     ),
+    "not broadcast": (
+        node("Add", ["t", "row"], ["u"], name="op"),
+        lambda t: t + np.where(np.arange(8)[:, None] == 0, np.linspace(-4, 3, 8), 0),
+        "Add with its input 1 beside index 0 of axis 2 alone, 0 beside the others",
+    ),
     "epsilon of a norm": (
         node("LpNormalization", ["t"], ["u"], name="op", axis=3, p=2),
         lambda t: t / np.sqrt(np.square(t).sum(-1, keepdims=True) + np.float32(8e-3)),
@@ -290,6 +295,8 @@ def test_what_the_device_computed_instead_is_named(net, kind, mode):
     held = [build.weight(name, np.array(number, np.float32)) for name, number in held.items()]
     if "gamma" in made.input:
         held.append(build.weight("gamma", np.ones(SHAPE[-1:], np.float32)))
+    if "row" in made.input:
+        held.append(build.weight("row", np.linspace(-4, 3, 8).astype(np.float32)))
     net.prepare(build.model(nodes, *ends, held, domains=("com.microsoft",)), feeds)
     right = -feeds["x"].astype(np.float16).astype(np.float32)
     net.dump(feeds, (), ("op", lambda array: wrong(right)), mode)
