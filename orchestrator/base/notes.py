@@ -209,6 +209,13 @@ NOTES: Dict[str, Said] = {
     "overflow-record": Said("an overflow record cannot be read", "overflow record %s: %s"),
     "overflows": Said("the device wrote overflow records", "overflow records name %s"),
     "without-original": Said("the original model cannot be used", _WITHOUT_ORIGINAL),
+    "original-changed": Said(
+        "the file that golden data were made of is another one now",
+        "%s has changed since golden data were made of it: they are of the model of then, and "
+        "operators are not computed again by it",
+        "make golden data again, or give the file of then with --original",
+        warns=True,
+    ),
     "original-of-another-model": Said(
         "--original has no name of the device's model",
         "--original %s is of another model: none of the %d original names in %s is one of its "

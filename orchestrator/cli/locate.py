@@ -24,7 +24,7 @@ from ..device.locate.cure_rounds import Curing, Round
 from ..device.locate.make_plan import make_plan
 from ..device.locate.narrowing import Narrowing, smallest_failing
 from ..device.locate.plan import Plan, Request, out_of, require_place
-from ..device.locate.resumable_steps import Step, Steps
+from ..device.locate.resumable_steps import STATE_FILE, Step, Steps
 from ..device.locate.search import GOLDEN_JSON, JSON, RUN, CaseResult, Search
 from ..run.comparison_options import ComparisonOptions
 from ..run.watch_options import KEEP_ALL, KEEP_FAILED, KEEP_NONE
@@ -46,6 +46,7 @@ from .printing import (
 )
 from .shell_words import shell_lines, shell_word
 from .watch_display import FINAL_ROWS_ONLY
+from .what_was_given import LOCATED, refuse_place
 
 _RAISING = tuple(mode for mode in CURES if mode != NPU)
 _UNTIL = ("inputs", "golden", "run")
@@ -267,6 +268,8 @@ def locate(arguments: _Arguments) -> int:
         raise InputError("MODEL and OM are folders of dumps, not two models", hint=hint)
     out = arguments.out if arguments.out is not None else out_of(arguments.om)
     require_place(out)
+    if not os.path.exists(os.path.join(out, STATE_FILE)):
+        refuse_place(out, LOCATED)
     if arguments.bundle is not None:
         # Raise where the bundle would replace anything but an earlier bundle, or cannot be
         # written.

@@ -21,8 +21,10 @@ RESULT, GOLDEN = "result", kinds.GOLDEN
 _OWN_NAMES = re.compile(
     r"(?:result|report|run|final|cure|locate)\b|result_\d+\.csv|.*\.(?:html|xml|md|csv)\Z"
 )
+LOCATED = "located"
 _FOLDERS = {
     RESULT: "results of a comparison",
+    LOCATED: "what locate writes",
     kinds.GOLDEN: "golden data",
     kinds.DUMPS: "a device's dumps",
     kinds.STATISTICS_DUMP: kinds.WORDS[kinds.STATISTICS_DUMP],
@@ -121,7 +123,7 @@ def refuse_place(out: str, own: str) -> None:
     Parameters
     ----------
     own
-        RESULT or GOLDEN, what the command writes: an earlier one's is met elsewhere.
+        RESULT, GOLDEN or LOCATED, what the command writes: an earlier one's is met elsewhere.
 
     Raises
     ------

@@ -29,11 +29,14 @@ class OriginalModelFile(NamedTuple):
         The .caffemodel of a prototxt, if it is in the manifest.
     note
         Why the model that the manifest names cannot be used; empty if it can, or none is named.
+    changed
+        Its path, where it is there and another file than golden data were made of.
     """
 
     path: Optional[str] = None
     weights: Optional[str] = None
     note: str = ""
+    changed: str = ""
 
 
 def find_original_model(model: str, golden: str) -> OriginalModelFile:
@@ -57,21 +60,23 @@ def find_original_model(model: str, golden: str) -> OriginalModelFile:
         candidates = _models(model_folder)
         return OriginalModelFile(candidates[0] if len(candidates) == 1 and not manifest else None)
     weights = (original.get("weights") or {}).get("path")
-    path, note = model_entry.get("path"), ""
+    path, note, changed = model_entry.get("path"), "", ""
     if isinstance(path, str):
         if _is(path, model_hash):
             return OriginalModelFile(
                 path, weights if isinstance(weights, str) and os.path.isfile(weights) else None
             )
-        happened = "has changed since" if os.path.exists(path) else "is gone since"
-        note = "the original model %s %s golden data were made of it" % (path, happened)
+        if os.path.exists(path):
+            changed = path
+        else:
+            note = "the original model %s is gone since golden data were made of it" % path
     for folder in dict.fromkeys(
         (model_folder, golden, os.path.dirname(os.path.normpath(golden)), "")
     ):
         for candidate in _models(folder)[:_MOST_FILES]:
             if _is(candidate, model_hash):
                 return OriginalModelFile(candidate)
-    return OriginalModelFile(None, None, note)
+    return OriginalModelFile(None, None, note, changed)
 
 
 def original_model_path(model: str, golden: str) -> Optional[str]:

@@ -44,7 +44,12 @@ if TYPE_CHECKING:
 _SHOWN = 3
 _STEPS_SHOWN = 8
 SEVERAL_RUNS = "several-golden-runs"
-_SEVERAL_RUNS = " GOLDEN holds several runs in other values: the newest may be of another one."
+ORIGINAL_CHANGED = "original-changed"
+_DOUBTS = {
+    SEVERAL_RUNS: " GOLDEN holds several runs in other values: the newest may be of another one.",
+    ORIGINAL_CHANGED: " But golden data are of another model file than the one that is there now: "
+    "make them again first.",
+}
 _RUNS_READ = 64
 _NONE_FITS = " No operator with weights fits: golden data may be of another model."
 
@@ -372,11 +377,14 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
     )
 
 
-def with_golden_runs(summary: Summary, run: Run) -> Summary:
+def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     """Return the summary with little confidence in suspects that golden data alone tell, where
-    GOLDEN holds several runs in other values: the newest may be of another input.
+    these may be of another input (GOLDEN holds several runs in other values) or model (the file
+    that they were made of has changed).
     """
-    if not summary.suspects or all(one.code != SEVERAL_RUNS for one in summary.warnings):
+    said = {one.code for one in (*summary.warnings, *run.recomputation().notes)}
+    doubts = [text for code, text in _DOUBTS.items() if code in said]
+    if not summary.suspects or not doubts:
         return summary
     from ..judging.by_recomputation import WRONG
     from ..judging.diagnosis.suspects import LOW
@@ -389,7 +397,7 @@ def with_golden_runs(summary: Summary, run: Run) -> Summary:
         else suspect
         for suspect in summary.suspects
     )
-    sentence = summary.sentence + ("" if suspects == summary.suspects else _SEVERAL_RUNS)
+    sentence = "".join([summary.sentence, *(doubts if suspects != summary.suspects else ())])
     return replace(summary, suspects=suspects, sentence=sentence)
 
 

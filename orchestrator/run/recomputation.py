@@ -64,6 +64,7 @@ from ..recomputing.recomputed_output import (
 from ..recomputing.recorded_dumps import RecordedStep
 from ..tensors.tensor import Tensor
 from .engine import Engine
+from .mismatch_warnings import ORIGINAL_CHANGED
 from .target_file import DELETED, GONE
 
 if TYPE_CHECKING:
@@ -716,6 +717,8 @@ class Recomputation:
             near = find_original_model(model, self._engine.goldens.folder_of(place))
         if near.note:
             self.notes.append(note("without-original", near.note))
+        if near.changed:
+            self.notes.append(note(ORIGINAL_CHANGED, near.changed))
         if near.path is None:
             return None
         if near.path not in self._originals:

@@ -41,7 +41,7 @@ from .golden_files import Goldens
 from .mismatch_warnings import (
     mismatch_warnings,
     steps_without_golden,
-    with_golden_runs,
+    with_doubtful_golden,
     with_other_files,
 )
 from .overflows import note_overflows
@@ -487,7 +487,7 @@ class Run:
             self.steps_without_golden,
             results.whole,
         )
-        summary = with_golden_runs(with_other_files(summary, self), self)
+        summary = with_doubtful_golden(with_other_files(summary, self), self)
         return in_words_of_kind(
             summary, rows, self.store, options, self.graphs, self.golden_fails, results.whole
         )

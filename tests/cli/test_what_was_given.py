@@ -124,6 +124,8 @@ def place(tmp_path_factory):
             "holds results of a comp",
             "result/golden",
         ),
+        ("locate net.onnx net.om -o dump", "OUT: dump holds a device's dumps: what", "dump/out"),
+        ("locate net.onnx net.om -o result", "result holds results of a comp", "result/out"),
         ("inspect dump --op none", "dump: no op's name matches none", "for example, relu"),
     ],
 )

@@ -4,6 +4,7 @@ weights and constants that are others.
 
 from __future__ import annotations
 
+import pathlib
 import shutil
 
 import numpy as np
@@ -230,3 +231,27 @@ def test_constants_of_few_operators_that_are_others_are_no_other_model(net):
     assert [one["op"] for one in suspects] == ["a1", "a3"]
     assert all("of its own dump" in one["explanations"][0]["sentence"] for one in suspects)
     assert {one["confidence"] for one in suspects} == {"high"}
+
+
+def test_suspects_by_golden_data_of_a_file_that_has_changed_are_little_sure(net):
+    random = np.random.RandomState(3)
+    x = random.standard_normal((4, 16)).astype(np.float32)
+    nodes = [
+        node("MatMul", ["x", "w"], ["t"], name="first"),
+        node("Relu", ["t"], ["y"], name="last"),
+    ]
+
+    def model(scale):
+        weight = build.weight("w", (scale * np.eye(16)).astype(np.float32))
+        return build.model(
+            nodes, [build.value("x", x.shape)], [build.value("y", x.shape)], [weight]
+        )
+
+    net.prepare(model(2.0), {"x": x})
+    build.save(pathlib.Path(net.path("m.onnx")), model(3.0))
+    net.dump({"x": x})
+    code, result, said = net.compare()
+    summary = result["summary"]
+    assert code == 1 and {one["confidence"] for one in summary["suspects"]} <= {"low", "none"}
+    assert "m.onnx has changed since golden data were made of it" in " ".join(said.split())
+    assert "But golden data are of another model file" in said
