@@ -235,7 +235,7 @@ NOTES: Dict[str, Said] = {
     ),
     "foreign-golden": Said("GOLDEN holds another tool's arrays", "GOLDEN: %s: %s; %s", warns=True),
     "unknown-ops": Said(
-        "over half of the dumped ops are not the model's",
+        "dumped ops are not the model's",
         "%s in %s: is it the json of the model that was dumped?%s (%s)",
         warns=True,
     ),

@@ -45,8 +45,11 @@ _SHOWN = 3
 _STEPS_SHOWN = 8
 SEVERAL_RUNS = "several-golden-runs"
 ORIGINAL_CHANGED = "original-changed"
+UNKNOWN_OPS = "unknown-ops"
 _DOUBTS = {
     SEVERAL_RUNS: " GOLDEN holds several runs in other values: the newest may be of another one.",
+    UNKNOWN_OPS: " But TARGET has ops that are not in the json: give first that of the om that was "
+    "dumped.",
     ORIGINAL_CHANGED: " But golden data are of another model file than the one that is there now: "
     "make them again first.",
 }
@@ -234,12 +237,13 @@ def _dumped_ops(run: Run) -> Dict[ModelGraph, Dict[str, bool]]:
 
 def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[Note]:
     unknown = [name for name, known in names.items() if not known]
-    if 2 * len(unknown) <= len(names):
+    if not unknown:
         return []
     none = (
         "none of TARGET's ops is"
         if len(unknown) == len(names)
-        else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
+        else "%d of TARGET's %d ops %s not"
+        % (len(unknown), len(names), "is" if len(unknown) == 1 else "are")
     )
     connections = ""
     if not any(op.inputs for op in graph.ops):
@@ -249,7 +253,7 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[Note]:
         )
     near = nearest_names(unknown[0], (op.name for op in graph.ops), _SHOWN)
     named = unknown[0] + ("; the model has %s" % ", ".join(near) if near else " is not")
-    return [note("unknown-ops", none, graph.path, connections, named)]
+    return [note(UNKNOWN_OPS, none, graph.path, connections, named)]
 
 
 def _steps(run: Run) -> List[Note]:
@@ -380,7 +384,7 @@ def with_other_files(summary: Summary, run: Run) -> Summary:
 def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     """Return the summary with little confidence in suspects that golden data alone tell, where
     these may be of another input (GOLDEN holds several runs in other values) or model (the file
-    that they were made of has changed).
+    that they were made of has changed), or the json is of another om.
     """
     said = {one.code for one in (*summary.warnings, *run.recomputation().notes)}
     doubts = [text for code, text in _DOUBTS.items() if code in said]
@@ -390,7 +394,12 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     from ..judging.diagnosis.suspects import LOW
 
     verdicts = run.recomputation().verdicts().items()
-    computed = {(place, op) for (place, op, _), found in verdicts if found.state == WRONG}
+    # The json of another om tells other originals, by which operators were computed again.
+    computed = (
+        set()
+        if UNKNOWN_OPS in said
+        else {(place, op) for (place, op, _), found in verdicts if found.state == WRONG}
+    )
     suspects = tuple(
         replace(suspect, confidence=LOW)
         if suspect.accuses and (suspect.place, suspect.op) not in computed

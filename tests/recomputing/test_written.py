@@ -255,3 +255,22 @@ def test_suspects_by_golden_data_of_a_file_that_has_changed_are_little_sure(net)
     assert code == 1 and {one["confidence"] for one in summary["suspects"]} <= {"low", "none"}
     assert "m.onnx has changed since golden data were made of it" in " ".join(said.split())
     assert "But golden data are of another model file" in said
+
+
+def test_a_json_of_another_om_makes_no_suspect_sure(net):
+    """One op of six has another name there: the om was compiled again."""
+    x = np.random.RandomState(3).standard_normal((4, 16)).astype(np.float32)
+    names = ["a%d" % number for number in range(6)]
+    values = ["x", *names[:-1], "y"]
+    nodes = [
+        node("Relu" if number == 2 else "Neg", [values[number]], [values[number + 1]], name=name)
+        for number, name in enumerate(names)
+    ]
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    net.prepare(build.model(nodes, *ends), {"x": x}, fault=("a4", lambda array: 2 * array))
+    assert only_suspect(net.compare()[1]["summary"])["confidence"] == "high"
+    text = pathlib.Path(net.path("net.json")).read_text(encoding="utf-8")
+    pathlib.Path(net.path("net.json")).write_text(text.replace('"a1', '"b1'), encoding="utf-8")
+    code, result, said = net.compare()
+    assert code == 1 and only_suspect(result["summary"])["confidence"] == "low"
+    assert "1 of TARGET's 6 ops is not in" in said and "But TARGET has ops that are not in" in said
