@@ -538,14 +538,16 @@ def _outputs_in_other_order(
 def _goldens_of_size(
     estimate: Estimate, observed: ObservedOps, reader: TensorReader, size: int
 ) -> Iterator[Tuple[str, Any]]:
-    """Yield other golden tensors of so many elements, nearest in the json's order, by their
-    own names.
+    """Yield golden tensors of so many elements that were made before an output, the nearest in the
+    json's order first, by their own names.
     """
     alike = [
-        (abs(row.position - estimate.output.position), number, op, row)
+        (estimate.output.position - row.position, number, op, row)
         for number, op in enumerate(observed.at_place(estimate.op.place))
         for row in op.outputs.values()
-        if row.compared and element_count(row.shape) == size and op is not estimate.op
+        if row.compared
+        and element_count(row.shape) == size
+        and row.position < estimate.output.position
     ]
     for _, _, op, row in sorted(alike, key=lambda entry: entry[:2])[:_MOST_OTHERS]:
         other = reader.pair(op, row)
