@@ -18,7 +18,7 @@ from ..base.errors import (
     NotComparable,
     UsageError,
 )
-from ..base.manifest import read_manifest
+from ..base.manifest import read_manifest, unfit_golden
 from ..base.notes import Note, note
 from ..base.wording import listed
 from ..dumps.folder_listing import Signature, look_at
@@ -297,6 +297,10 @@ class OutputPlan:
             self.rows.append(self._without_golden(plan, row, path))
             return
         row = row.but(golden_file=entry.rel)
+        unfit = unfit_golden(entry.path) if entry.kind == "npy" else None
+        if unfit is not None:
+            self.rows.append(refuse(row, *unfit))
+            return
         try:
             tensor, note = read_output(path, text, made and made.desc, open_golden(entry)[0])
         except NotComparable as error:
