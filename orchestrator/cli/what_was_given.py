@@ -4,6 +4,7 @@ and which command takes it.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from typing import Dict, NamedTuple, Optional
@@ -78,6 +79,15 @@ def require_result(path: str, role: str) -> None:
     role
         The argument's name, such as ``RESULT``.
     """
+    from ..device.locate.resumable_steps import STATE_FILE
+
+    if os.path.exists(os.path.join(path, STATE_FILE)):
+        runs = glob.glob(os.path.join(glob.escape(path), "**", STORE_FILE), recursive=True)
+        folders = [shell_word(os.path.dirname(run)) for run in sorted(runs)]
+        raise MissingPath(
+            "%s: %s is what locate wrote, not the result of a comparison" % (role, path),
+            hint="results in it: %s" % (", ".join(folders[:4]) or "none so far"),
+        )
     given = what_is(path)
     if given is None or given.kind == RESULT:
         return

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import tarfile
 
 import numpy as np
@@ -41,6 +42,8 @@ def place(tmp_path_factory):
         archive.addfile(tarfile.TarInfo("dump"), io.BytesIO())
     done = run_here(["goldwatch", "compare", "dump", "golden", "-o", "result"], root)
     assert done.returncode in (0, 3), done.stderr
+    shutil.copytree(str(root / "result"), str(root / "located" / "run"))
+    (root / "located" / "locate.json").write_text("{}")
     return root
 
 
@@ -126,6 +129,7 @@ def place(tmp_path_factory):
         ),
         ("locate net.onnx net.om -o dump", "OUT: dump holds a device's dumps: what", "dump/out"),
         ("locate net.onnx net.om -o result", "result holds results of a comp", "result/out"),
+        ("report located --html x.html", "located is what locate wrote", "located/run"),
         ("inspect dump --op none", "dump: no op's name matches none", "for example, relu"),
     ],
 )

@@ -820,3 +820,26 @@ def test_the_rounding_of_near_ties_is_that_of_the_default_limits():
             limit.metric: limit.value for limit in Limits().for_subject(Subject(dtype, "", ""))
         }
         assert LARGEST_ERROR.get(dtype, 0.03) == limits["RelativeEuclideanDistance"]
+
+
+@pytest.mark.parametrize(("steps", "count", "own"), [(1, 3, False), (2, 3, True), (1, 400, True)])
+def test_few_whole_numbers_that_are_off_by_one_accuse_no_quantiser(
+    scene, random, steps, count, own
+):
+    """Which of two a quotient near their middle is rounded to, the arithmetic decides; where the
+    operator cannot be computed, nothing tells more.
+    """
+    # As float16 holds them: the inputs are equal to golden data.
+    data = random.standard_normal((32, 64)).astype(np.float16).astype(np.float32)
+    data = scene.data(data)
+    golden = np.clip(np.rint(40 * data), -100, 100).astype(np.int8)
+    made = golden.copy()
+    made.reshape(-1)[random.choice(made.size, count, False)] += steps
+    scene.op("quantised", "Mystery", ["data"], golden, made)
+    scene.op("broken", "Dequantise", ["quantised"], golden / 40.0, 0.5 + made / 40.0)
+    code, summary, text = scene.compare()
+    suspects = [one["op"] for one in summary["suspects"]]
+    assert code == 1 and summary["first_divergence"]["op"] == "quantised"
+    assert ("quantised" in suspects) == own and ("broken" in suspects or own)
+    said = "of its whole numbers are off by 1, as rounding may decide: no operator need be wrong"
+    assert (said in " ".join(text.split())) == (not own)

@@ -407,7 +407,13 @@ def _out_of_good(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if estimate.inputs_distance == 0 and not any(
         state.observation is not None and state.observation.different for state in estimate.inputs
     ):
-        return _Own("; its inputs are equal to golden data" + _its_own(first))
+        equal = "; its inputs are equal to golden data"
+        if estimate.output.near_ties and not estimate.decides:
+            return equal + (
+                ", and %s of its whole numbers are off by 1, as rounding may decide: no operator "
+                "need be wrong by that." % percent(estimate.output.share)
+            )
+        return _Own(equal + _its_own(first))
     within = "%s (they differ by %s)" % (within, differs)
     if estimate.suspect:
         return _Own(

@@ -67,6 +67,9 @@ the square of the distance.
 # such elements differ. Chosen, no trial.
 _MASK_RULES = 5.0
 _MASKS_DIFFER = 2.0
+_MOST_TIES = 0.05
+"""The share of whole numbers that rounding may take to the next one: of 8 bits, in float16, a
+thirtieth where they are even; chosen from that."""
 FACTOR_SHARE = 0.2
 """Of the distance, what counts as an error of the common factor too: noise has a small part along
 the golden values, now and then none.
@@ -187,6 +190,18 @@ class Observation(NamedTuple):
         """
         return (
             self.spoiled and not (self.nan[0] or self.inf[0]) and bool(self.nan[1] or self.inf[1])
+        )
+
+    @property
+    def near_ties(self) -> bool:
+        """Whether few whole numbers differ, each by 1, as where a quotient that is rounded to one
+        lies near the middle of two.
+        """
+        squares = (self.distance * self.rms) ** 2
+        return (
+            self.whole
+            and 0.0 < self.share <= _MOST_TIES
+            and math.isclose(squares, self.share, rel_tol=1e-6)
         )
 
     @property

@@ -276,7 +276,10 @@ class Estimator:
         elif decides or output.whole:
             score = (
                 HIGHEST_SCORE
-                if output.different and entry.inputs_known and self._equal_inputs(entry)
+                if output.different
+                and not (output.near_ties and not decides)
+                and entry.inputs_known
+                and self._equal_inputs(entry)
                 else 0.0
             )
         elif fed < HOPELESS and not _only_moves_error(entry):
