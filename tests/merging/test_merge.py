@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import random
+import signal
 from xml.etree import ElementTree
 
 import pytest
@@ -24,6 +25,7 @@ from merged_hosts import (
 )
 
 import goldwatch
+from goldwatch.base import interrupts
 from goldwatch.base.errors import FormatError, InputError, UsageError
 from goldwatch.metrics.row import FAIL, NOT_COMPARED, PASS
 from goldwatch.reports.difference import KINDS, difference_of
@@ -311,6 +313,13 @@ def test_an_unfinished_run_makes_the_merge_incomplete(hosts, merging):
     hosts[1].begin().put(make_row(0)).stop()
     result = merge_to_the_end(merging(hosts[:2]))
     assert result.exit_code == 3 and "host b has not finished" in result.sentence
+
+
+def test_an_interrupt_before_a_merge_is_none_of_it(hosts, merging, monkeypatch):
+    """The caller of the library may have caught one."""
+    monkeypatch.setattr(interrupts, "_raised", [signal.SIGINT])
+    with pytest.raises(InputError, match="no run came"):
+        merge_to_the_end(merging(hosts))
 
 
 def test_a_merge_without_any_run_is_refused(hosts, merging):

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Callable, Dict, NamedTuple, Optional, Set, Tuple, Type
 
 from ...base.errors import InputError, Interrupted
-from ...base.interrupts import caused_by_interrupt
+from ...base.interrupts import InterruptState, caused_by_interrupt, interrupt_state
 from ...base.notes import note
 from ...base.wording import listed, plural
 from ...judging.diagnosis.summary import exit_code
@@ -120,6 +120,7 @@ class Merge:
         self._again_at: Dict[str, float] = {}
 
     def __enter__(self) -> Merge:
+        self._entered = interrupt_state()
         for source in self.sources:
             # What cannot be merged is refused before OUT is touched.
             source.refuse_foreign()
@@ -155,9 +156,11 @@ class Merge:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
+        # Kept no longer: an error holds all that was on the stack where it was raised.
+        entered, self._entered = self._entered, InterruptState()
         try:
             self.hook.close()
-            if caused_by_interrupt(error):
+            if caused_by_interrupt(error, entered):
                 text = "interrupted: what was merged is stored in %s" % self.options.out
                 raise Interrupted(text, hint="the same command goes on where this one stopped")
         finally:
