@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from typing import Any, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar, cast
 
-from ..recomputing.output_error import OwnError
+from ..recomputing.output_error import MOST_FACTOR, OwnError
 from ..recomputing.recomputed_output import DECISION, MOVE, Recomputed
 from ..tensors.type_precision import ROUNDING
 
@@ -25,13 +25,6 @@ MOST_SLICE = 8.0
 """The same of the worst slice along any axis."""
 MOST_ELEMENT = 24.0
 """The same of a single element."""
-MOST_FACTOR = 2.0
-"""By how many half steps of the type one factor of all elements may differ from 1: a constant may
-be off by one, and values that are cut off, not rounded, shrink by another. By so many times what
-others of the kind differ, too: where sums are cut off, all shrink. None grows: of the outputs of 90
-healthy networks in float16 and bfloat16, summed in float32, in float16 and cut off, by at most 0.04
-half steps beyond its noise; they shrink by up to 2.1 (networks of attribute_trial --lot).
-"""
 MOST_DEVIATIONS = 6.0
 """Standard deviations of what rounding makes of such a factor that are granted besides: of few
 elements it is noise.

@@ -17,6 +17,13 @@ from ..tensors.type_precision import ROUNDING, ulp
 
 Array = Any
 
+MOST_FACTOR = 2.0
+"""By how many half steps of the type one factor of all elements may differ from 1: a constant may
+be off by one, and values that are cut off, not rounded, shrink by another. By so many times what
+others of the kind differ, too: where sums are cut off, all shrink. None grows: of the outputs of 90
+healthy networks in float16 and bfloat16, summed in float32, in float16 and cut off, by at most 0.04
+half steps beyond its noise; they shrink by up to 2.1 (networks of attribute_trial --lot).
+"""
 _BLOCK = 1 << 17
 """Elements that are measured at once, to fit the cache."""
 _OPEN = 1e4

@@ -4,6 +4,7 @@ original model that it is.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -174,22 +175,21 @@ class StepOps:
         names = [other for other in self.planned if other == name or other not in behind]
         at = names.index(name)
         near = sorted(range(len(names)), key=lambda place: abs(place - at))
-        others = [
-            ("%s (output %d)" % (names[place], number), output.tensor)
-            for place in near
-            for output, number in self.outputs(self.planned[names[place]])
-            if (names[place], number) != (name, index)
-        ]
-        counts = [size if one.shape is None else element_count(one.shape) for _, one in others]
-        for most, is_one in ((_MOST_OTHERS, size.__eq__), (_MOST_LARGER, size.__lt__)):
-            some = [other for other, count in zip(others, counts) if is_one(count)]
-            for other, tensor in some[:most]:
-                try:
-                    values = tensor.whole()
-                except (NotComputable, GoldwatchError):
-                    continue
-                if is_one(values.size):
-                    yield other, values
+        for most, fits in ((_MOST_OTHERS, operator.eq), (_MOST_LARGER, operator.gt)):
+            left = most
+            for place in near:
+                for output, number in self.outputs(self.planned[names[place]]):
+                    shape = output.tensor.shape
+                    count = size if shape is None else element_count(shape)
+                    if not left or (names[place], number) == (name, index) or not fits(count, size):
+                        continue
+                    left -= 1
+                    try:
+                        values = output.tensor.whole()
+                    except (NotComputable, GoldwatchError):
+                        continue
+                    if fits(values.size, size):
+                        yield "%s (output %d)" % (names[place], number), values
 
     def value(self, plan: RowPlan) -> Tuple[int, int]:
         """Return the original value that an output of the device is."""

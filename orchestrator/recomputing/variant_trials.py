@@ -16,7 +16,7 @@ from ..operators.value_with_error import FLOAT32_ROUNDING
 from ..operators.variants import Fit, Variant
 from ..tensors.type_precision import rounding_of, ulp
 from .formulas_by_type import LOOSE, TIGHT
-from .output_error import OwnError, own_error
+from .output_error import MOST_FACTOR, OwnError, own_error
 from .piece import EXACT, Key, Part, Piece, rounded
 
 Array = Any
@@ -51,9 +51,6 @@ MOST_BITS = 20.0
 _FACTORS_WITHIN = 2.0 * math.log(10.0)
 """Of a factor that a variant makes by chance: its logarithm is as likely up to ten times either
 way."""
-_CUT_OFF = 2.0
-"""Half steps of a type by which sums that are cut off may shrink all elements: as MOST_FACTOR of
-judging/by_recomputation.py, where it is measured."""
 MOST_COUNTED = 1 << 14
 """Elements by which it is told how frequent a number is."""
 
@@ -426,7 +423,7 @@ def _lacks_a_factor(output: Output, value: Value) -> bool:
         return False
     factor = float(np.dot(x, made)) / squares
     off, left = (float(np.linalg.norm(x - by * made)) for by in (1.0, factor))
-    granted = _CUT_OFF * rounding_of(output.dtype).half_unit
+    granted = MOST_FACTOR * rounding_of(output.dtype).half_unit
     return abs(factor - 1.0) > granted and left < NEARER * off
 
 
