@@ -223,6 +223,13 @@ NOTES: Dict[str, Said] = {
         "give the model that the om was made from",
         warns=True,
     ),
+    "original-without-model": Said(
+        "--original without a model of the device",
+        "--original %s is not used: without the om's json it is not known which of its nodes an "
+        "operator of the device was made from",
+        "-f MODEL.json",
+        warns=True,
+    ),
     "replayed": Said("always of a replay: what ran the model", "%s"),
     # What has no counterpart.
     "left-out-model": Said(

@@ -66,10 +66,15 @@ class StatisticsDump:
         without statistics.
         """
         info = self.info(kind, index)
+        source = StatisticsSource(self.statistics(kind, index), self.path)
+        return Tensor(info.dtype, info.shape, info.format, source)
+
+    def statistics(self, kind: str, index: int) -> Statistics:
+        """Return the statistics of one tensor; raises as :meth:`tensor`."""
+        info = self.info(kind, index)
         if info.problem is not None:
             raise NotThere(info.problem, path="%s %d of %s" % (kind, index, self.path))
-        source = StatisticsSource(self._rows[kind, index], self.path)
-        return Tensor(info.dtype, info.shape, info.format, source)
+        return self._rows[kind, index]
 
 
 def _infos(kind: str, rows: Tuple[TensorRow, ...]) -> Tuple[TensorInfo, ...]:

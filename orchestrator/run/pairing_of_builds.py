@@ -23,9 +23,10 @@ from typing import (
 
 from ..base.errors import GoldwatchError
 from ..base.naming import parse_dump_name, sanitise_golden
-from ..dumps.dump_file import DumpFile, TensorInfo
+from ..dumps.dump_file import TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
+from ..dumps.tensor_statistics import LEAST
 from ..judging.diagnosis.row_digest import DISTANCE
 from ..judging.limits import Limits
 from ..judging.metric_text import metric_number
@@ -48,7 +49,16 @@ from ..metrics.row import (
 from ..model.row_plan import INPUT, OUTPUT
 from ..tensors.tensor import Tensor
 from .engine import Engine
-from .same_operators import Build, by_order, digest, family, same_operators, same_readers
+from .same_operators import (
+    Build,
+    EitherDump,
+    by_order,
+    digest,
+    family,
+    open_either,
+    same_operators,
+    same_readers,
+)
 
 _MOST_TRIED = 8
 """With how many outputs of the other build one is compared where no name tells its counterpart."""
@@ -89,7 +99,7 @@ class _Unpaired(NamedTuple):
 
     row: Row
     rel: str
-    dump: DumpFile
+    dump: EitherDump
     info: TensorInfo
 
     @property
@@ -340,12 +350,12 @@ def _same_operators(
 
 
 def _build(root: str, files: Iterable[str], alone: Iterable[str]) -> Build:
-    dumps: Dict[str, DumpFile] = {}
+    dumps: Dict[str, EitherDump] = {}
     types: Dict[str, str] = {}
     for rel in dict.fromkeys([*alone, *files]):
         name = parse_dump_name(os.path.basename(rel))
         try:
-            dumps[rel] = DumpFile.open(os.path.join(root, rel))
+            dumps[rel] = open_either(root, rel)
         except (GoldwatchError, OSError):
             continue
         types[rel] = "" if name is None else family(name.op_type)
@@ -359,7 +369,7 @@ def _compared_as_same(
     which ``there`` is a row; None where it cannot be compared.
     """
     try:
-        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        dump = open_either(engine.options.target, row.target_file)
         target = dump.tensor(row.kind, row.tensor_index or 0)
     except (GoldwatchError, OSError):
         return None
@@ -381,27 +391,27 @@ def _compared_across(
     settings = engine.options.settings()
     if not engine.options.exact:
         row = compare_pair(task, settings)
-        return _Beside(row, row.verdict, metric_number(row.metrics.get(DISTANCE)))
+        return _Beside(row, row.verdict, distance_of(row))
     limits = Limits()
     metrics = tuple(name for name in MEASURES if name == DISTANCE or name in limits.metrics)
     by_values = replace(settings, metrics=metrics, judge=RowJudge(limits), exact=False)
     near = compare_pair(task, by_values)
     row = compare_pair(task, settings)
-    return _Beside(row, near.verdict, metric_number(near.metrics.get(DISTANCE)))
+    return _Beside(row, near.verdict, distance_of(near))
 
 
 def _distance(engine: Engine, row: Row) -> float:
     """Return how far the tensors of a failing row are apart; infinite where that is not known."""
     if engine.options.exact and row.target_file and row.golden_file:
         try:
-            dump = DumpFile.open(os.path.join(engine.options.target, row.target_file))
+            dump = open_either(engine.options.target, row.target_file)
             target = dump.tensor(row.kind, row.tensor_index or 0)
         except (GoldwatchError, OSError):
             return math.inf
         tensor = _tensor(row, row.tensor_index or 0)
         distance = _compared_across(engine, row, target, row, tensor, "%s").distance
     else:
-        distance = metric_number(row.metrics.get(DISTANCE))
+        distance = distance_of(row)
     return math.inf if math.isnan(distance) else distance
 
 
@@ -478,7 +488,7 @@ def _outputs_by_bytes(engine: Engine, rows: Iterable[Row]) -> Dict[Tuple[Place, 
     for row in rows:
         if row.kind == OUTPUT and row.target_file and not _NUMBERED.match(row.op):
             try:
-                dump = DumpFile.open(os.path.join(engine.options.target, row.target_file))
+                dump = open_either(engine.options.target, row.target_file)
                 info = dump.outputs[row.tensor_index or 0]
             except (GoldwatchError, OSError, IndexError):
                 continue
@@ -489,7 +499,7 @@ def _outputs_by_bytes(engine: Engine, rows: Iterable[Row]) -> Dict[Tuple[Place, 
 def _as_made(engine: Engine, row: Row, made: Mapping[Tuple[Place, bytes], Row]) -> Optional[Row]:
     """Return the row of an input as that of the output whose bytes it holds; None for others."""
     try:
-        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        dump = open_either(engine.options.target, row.target_file)
         output = made.get((row.place, digest(dump, INPUT, dump.inputs[row.tensor_index or 0])))
     except (GoldwatchError, OSError, IndexError):
         return None
@@ -510,14 +520,14 @@ def _input_counterpart(
     best: Optional[Row] = None
     nearest = math.inf
     try:
-        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        dump = open_either(engine.options.target, row.target_file)
         info = dump.inputs[row.tensor_index or 0]
         target = dump.tensor(INPUT, info.index)
     except (GoldwatchError, OSError, IndexError):
         return None
     for rel, there in sorted(theirs.items(), key=lambda one: one[0] != first)[:_MOST_TRIED]:
         try:
-            other = DumpFile.open(os.path.join(engine.options.golden, rel))
+            other = open_either(engine.options.golden, rel)
         except (GoldwatchError, OSError):
             continue
         for theirs_info in other.inputs:
@@ -528,6 +538,12 @@ def _input_counterpart(
             if now.verdict == PASS and now.distance < nearest:
                 best, nearest = now.row, now.distance
     return best
+
+
+def distance_of(row: Row) -> float:
+    """Return how far two tensors are apart, of statistics at least; NaN where that is not known."""
+    distance = metric_number(row.metrics.get(DISTANCE))
+    return metric_number(row.metrics.get(LEAST)) if math.isnan(distance) else distance
 
 
 def other_name(row: Row) -> str:
@@ -554,7 +570,7 @@ def _unpaired_outputs(
         if not row.golden_file or not (alone or differs):
             continue
         try:
-            dump = DumpFile.open(os.path.join(engine.options.golden, row.golden_file))
+            dump = open_either(engine.options.golden, row.golden_file)
         except (GoldwatchError, OSError):
             continue
         numbers = range(len(dump.outputs)) if alone else [row.tensor_index or 0]
@@ -600,7 +616,7 @@ def _counterparts(
 ) -> List[_Across]:
     """Return an output beside those of GOLDEN's unpaired outputs that may be its counterpart."""
     try:
-        dump = DumpFile.open(os.path.join(engine.options.target, row.target_file or ""))
+        dump = open_either(engine.options.target, row.target_file)
         info = dump.outputs[row.tensor_index or 0]
         target = dump.tensor(OUTPUT, info.index)
     except (GoldwatchError, OSError, IndexError):
@@ -660,7 +676,7 @@ def _reads_the_same(engine: Engine, row: Row) -> bool:
     return bool(inputs) and all(
         one.verdict == PASS
         and not other_name(one)
-        and (engine.options.exact or metric_number(one.metrics.get(DISTANCE)) == 0.0)
+        and (engine.options.exact or distance_of(one) == 0.0)
         for one in inputs
     )
 

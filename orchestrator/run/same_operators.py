@@ -17,6 +17,7 @@ from typing import (
     Sequence,
     Set,
     Tuple,
+    Union,
 )
 
 import numpy as np
@@ -24,10 +25,12 @@ import numpy as np
 from ..base.errors import GoldwatchError
 from ..base.naming import parse_dump_name
 from ..dumps.dump_file import DumpFile, TensorInfo
+from ..dumps.statistics_dump import StatisticsDump, is_statistics
 from ..model.row_plan import INPUT, OUTPUT
 from ..tensors.tensor import WINDOW_BYTES
 
 Form = Tuple[Any, ...]
+EitherDump = Union[DumpFile, StatisticsDump]
 Output = Tuple[str, int]
 """A file's relative path, and the number of an output."""
 
@@ -85,7 +88,7 @@ class Build(NamedTuple):
         Of tensors that were read: by file, kind and number.
     """
 
-    dumps: Mapping[str, DumpFile]
+    dumps: Mapping[str, EitherDump]
     types: Mapping[str, str]
     alone: Set[str]
     digests: Dict[Tuple[str, str, int], bytes]
@@ -254,7 +257,7 @@ def _ascending(pairs: Sequence[Tuple[int, int]]) -> List[Tuple[int, int]]:
     return found[::-1]
 
 
-def _shapes_read(dump: DumpFile) -> Tuple[Any, ...]:
+def _shapes_read(dump: EitherDump) -> Tuple[Any, ...]:
     """Return the shape of the first input: what a build folds adds or takes away constants."""
     return tuple(dump.inputs[0].shape)
 
@@ -288,7 +291,7 @@ def _lengths(left: Any, right: Any) -> Any:
     return lengths
 
 
-def _time(entry: Tuple[str, DumpFile]) -> int:
+def _time(entry: Tuple[str, EitherDump]) -> int:
     name = parse_dump_name(os.path.basename(entry[0]))
     return 0 if name is None else name.timestamp_us
 
@@ -360,10 +363,27 @@ def _is_same(
     return any((counterparts.get(rel), number) in made_there for rel, number in made)
 
 
-def digest(dump: DumpFile, kind: str, info: TensorInfo) -> bytes:
-    """Return a digest of a tensor's stored bytes; of one that cannot be read, of what it is."""
+def open_either(root: str, rel: Optional[str]) -> EitherDump:
+    """Open a dump below a folder, of tensors or of their statistics.
+
+    Raises
+    ------
+    FormatError, TruncatedFile, MissingPath, OSError
+        It is no whole dump, or cannot be read.
+    """
+    path = os.path.join(root, rel or "")
+    return StatisticsDump(path) if is_statistics(path) else DumpFile.open(path)
+
+
+def digest(dump: EitherDump, kind: str, info: TensorInfo) -> bytes:
+    """Return a digest of a tensor's stored bytes, or of its statistics; of one that cannot be read,
+    of what it is.
+    """
     made = hashlib.blake2b(digest_size=16)
     try:
+        if isinstance(dump, StatisticsDump):
+            made.update(repr(dump.statistics(kind, info.index)).encode())
+            return made.digest()
         source = dump.source(kind, info.index)
         for start in range(0, source.nbytes, WINDOW_BYTES):
             made.update(source.read(start, min(WINDOW_BYTES, source.nbytes - start)).tobytes())

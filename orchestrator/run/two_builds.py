@@ -5,6 +5,7 @@ them has.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import (
     Callable,
     Collection,
     Dict,
+    Iterable,
     Iterator,
     List,
     Mapping,
@@ -25,13 +27,13 @@ import numpy as np
 from ..base.errors import GoldwatchError
 from ..base.naming import parse_dump_name, printable
 from ..base.wording import listed, of_two_dumps, percent, plural
-from ..dumps.dump_file import DumpFile
 from ..dumps.place import Place
-from ..judging.by_recomputation import RIGHT, RecomputationVerdict
+from ..judging.by_recomputation import RIGHT, UNKNOWN, RecomputationVerdict
 from ..judging.diagnosis.culprit_sentence import where_words
-from ..judging.diagnosis.row_digest import DISTANCE, execution_key
+from ..judging.diagnosis.row_digest import execution_key
 from ..judging.diagnosis.summary import Summary
 from ..metrics.row import (
+    BY_STATISTICS,
     DUMP_MISSING,
     EXPECTED_ABSENT,
     FAIL,
@@ -51,8 +53,8 @@ from ..store.store import RunStore
 from ..tensors.layout_conversion import original_array
 from ..tensors.type_precision import ROUNDING
 from .comparison_options import ComparisonOptions
-from .pairing_of_builds import other_name
-from .same_operators import digest
+from .pairing_of_builds import distance_of, other_name
+from .same_operators import EitherDump, digest, open_either
 
 PairOf = Callable[[Place, str, int], Optional[ComputedPair]]
 
@@ -95,6 +97,7 @@ def differences_of_builds(
     store: RunStore,
     options: ComparisonOptions,
     named: Optional[str],
+    suspected: bool,
     recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
     pair: PairOf,
     graphs: ModelGraphs,
@@ -107,6 +110,8 @@ def differences_of_builds(
     ----------
     named
         The operator that is outside its limits first, of which all is said already.
+    suspected
+        Whether an operator is suspect, so that it is said where most of the difference arises.
     recomputed
         TARGET's outputs that were computed again by the original model.
     pair
@@ -114,56 +119,35 @@ def differences_of_builds(
     graphs
         The models of TARGET's build.
     """
-    first: Optional[Row] = None
-    named_row: Optional[Row] = None
-    before: Optional[Row] = None
-    target_alone: Dict[Place, Dict[str, Row]] = {}
-    golden_alone: Dict[Place, Dict[str, Row]] = {}
-    both: Dict[Place, int] = {}
-    for row in store.rows():
-        if row.verdict in (PASS, FAIL):
-            both[row.place] = both.get(row.place, 0) + 1
-        if _is_target_alone(row):
-            target_alone.setdefault(row.place, {}).setdefault(row.op, row)
-        elif row.reason_codes == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
-            golden_alone.setdefault(row.place, {}).setdefault(row.op, row)
-        elif _differs(row) and (first is None or execution_key(row) < execution_key(first)):
-            first = row
-        elif row.verdict in (PASS, FAIL) and (
-            before is None or execution_key(row) < execution_key(before)
-        ):
-            before = row
-        if (
-            row.op == named
-            and row.kind == OUTPUT
-            and row.target_file
-            and (named_row is None or execution_key(row) < execution_key(named_row))
-        ):
-            named_row = row
+    seen = _Seen(store, named)
+    first, before = seen.first, seen.before
     names = [os.path.normpath(path) for path in (options.target, options.golden)]
     if names[0] == names[1]:
         names = [options.target, options.golden]
     alone = [
         sentence
-        for name, by_place in zip(names, (target_alone, golden_alone))
+        for name, by_place in zip(names, (seen.target_alone, seen.golden_alone))
         # Where each has operators alone, the two were held against each other.
         for sentence in _in_one_dump_alone(
             options,
             printable(name),
             by_place,
-            both.keys() | (target_alone.keys() & golden_alone.keys()),
+            seen.both.keys() | (seen.target_alone.keys() & seen.golden_alone.keys()),
         )
     ]
     said = _different_operators(store)
     if first is None:
-        return BuildDifferences(" ".join([*said, _equal(sum(both.values())), *alone]), None)
-    if named_row is not None:
-        said += _of_named(options, store, recomputed, named_row, pair)
-    rows = store.rows(place=first.place, op=first.op)
+        equal = _equal(sum(seen.both.values()), before is not None and _of_statistics(before))
+        return BuildDifferences(" ".join([*said, equal, *alone]), None)
+    if seen.named is not None:
+        said += _of_named(options, store, recomputed, seen.named, pair)
+        said += _without_counterpart(options, store, recomputed, seen.named, names[1])
+    rows = list(store.rows(place=first.place, op=first.op))
     inputs = [row for row in rows if row.kind == INPUT and row.verdict in (PASS, FAIL)]
     types = {row.tensor: _types_apart(options, row) for row in inputs if _differs(row)}
     unequal = [row for row in inputs if types.get(row.tensor) == ""]
     is_constant = bool(unequal) and _is_constant(graphs, unequal[0])
+    culprit = (first.op, first.place) if is_constant or not unequal else None
     if unequal:
         why = _CONSTANT if is_constant else _unknown_maker(options, store, unequal[0])
         said.append(
@@ -175,33 +159,205 @@ def differences_of_builds(
             )
         )
     elif first.op != named:
-        apart = next(filter(None, types.values()), "")
-        how = "its inputs are equal" + (" but for their type (%s)" % apart if apart else "")
-        lacking = [row.tensor for row in rows if row.kind == INPUT and row not in inputs]
-        if inputs and lacking:
-            how = "those of its inputs that were compared are equal (%s was not)" % printable(
-                lacking[0]
-            )
-        if not inputs:
-            earlier = before is not None and execution_key(before) < execution_key(first)
-            how = (
-                "what was compared before it is equal"
-                if earlier
-                else "none of its inputs was compared, nor anything before it"
-            )
-        where = "%s (%s)%s" % (
-            _with_original(options, first), first.op_type, where_words(first.place),
-        )  # fmt: skip
+        how = _inputs_equal(first, before, rows, next(filter(None, types.values()), ""))
         said.append(
             "The first difference of the two dumps is in %s: %s, %s differs (%s)."
-            % (where, how, printable(first.tensor), _amount(first))
+            % (_where(options, first), how, printable(first.tensor), _amount(first))
         )
         said += _right_alone(options, recomputed, first, pair)
-    culprit = (first.op, first.place) if is_constant or not unequal else None
+    most = None if named or suspected else seen.most_grown(store)
+    if most is not None and most.growth > distance_of(first):
+        row, reads = most.row, most.inputs
+        said.append(
+            "Most arises in %s: its inputs differ by %s, %s by %s."
+            % (
+                _where(options, row),
+                percent(reads),
+                printable(row.tensor),
+                percent(reads + most.growth),
+            )
+        )
+        said += _right_alone(options, recomputed, row, pair)
+        culprit = row.op, row.place
     return BuildDifferences(" ".join(said + alone), culprit)
 
 
-def _equal(compared: int) -> str:
+def _inputs_equal(first: Row, before: Optional[Row], rows: Iterable[Row], apart: str) -> str:
+    """Return what is known of the inputs of the first operator that differs, as a phrase.
+
+    Parameters
+    ----------
+    before
+        The first row that does not differ.
+    rows
+        Those of the operator.
+    apart
+        In which types the two dumps hold an input, where that is all.
+    """
+    inputs = [row for row in rows if row.kind == INPUT]
+    lacking = [row.tensor for row in inputs if row.verdict not in (PASS, FAIL)]
+    if len(lacking) == len(inputs):
+        earlier = before is not None and execution_key(before) < execution_key(first)
+        return (
+            "what was compared before it is equal"
+            if earlier
+            else "none of its inputs was compared, nor anything before it"
+        )
+    if lacking:
+        return "those of its inputs that were compared are equal (%s was not)" % printable(
+            lacking[0]
+        )
+    if _of_statistics(first):
+        return "the statistics of its inputs are equal"
+    return "its inputs are equal" + (" but for their type (%s)" % apart if apart else "")
+
+
+class _Grown(NamedTuple):
+    """An output that differs more than the inputs of its operator: by how much, and how far these
+    do at most.
+    """
+
+    growth: float
+    inputs: float
+    row: Row
+
+
+class _Seen:
+    """What the rows of a run tell, read once.
+
+    Attributes
+    ----------
+    first, before
+        The first tensor that differs, and the first one that does not.
+    named
+        The first output of the operator that is named.
+    target_alone, golden_alone
+        By place the operators that one of the dumps has alone.
+    both
+        How many tensors were compared at each place.
+    """
+
+    def __init__(self, store: RunStore, named: Optional[str]) -> None:
+        self.first: Optional[Row] = None
+        self.before: Optional[Row] = None
+        self.named: Optional[Row] = None
+        self.target_alone: Dict[Place, Dict[str, Row]] = {}
+        self.golden_alone: Dict[Place, Dict[str, Row]] = {}
+        self.both: Dict[Place, int] = {}
+        self._inputs: Dict[Tuple[Place, str], float] = {}
+        self._outputs: Dict[Tuple[Place, str], float] = {}
+        for row in store.rows():
+            self._add(row, named)
+
+    def _add(self, row: Row, named: Optional[str]) -> None:
+        compared = row.verdict in (PASS, FAIL)
+        if compared:
+            self.both[row.place] = self.both.get(row.place, 0) + 1
+        # Statistics tell of a distance how large it is at least.
+        known = compared and not _of_statistics(row)
+        self._add_distance(row, distance_of(row) if known else math.nan)
+        if _is_target_alone(row):
+            self.target_alone.setdefault(row.place, {}).setdefault(row.op, row)
+        elif row.reason_codes == OTHER_ALONE or (row.cause == DUMP_MISSING and not row.target_file):
+            self.golden_alone.setdefault(row.place, {}).setdefault(row.op, row)
+        elif _differs(row):
+            self.first = _earlier(row, self.first)
+        elif compared:
+            self.before = _earlier(row, self.before)
+        if row.op == named and row.kind == OUTPUT and row.target_file:
+            self.named = _earlier(row, self.named)
+
+    def _add_distance(self, row: Row, distance: float) -> None:
+        key = row.place, row.op
+        if row.kind != INPUT:
+            if distance < math.inf:
+                self._outputs[key] = max(self._outputs.get(key, 0.0), distance)
+            return
+        known = self._inputs.get(key, 0.0)
+        # NaN, of one that was not compared, stays.
+        self._inputs[key] = known if known >= distance or math.isnan(known) else distance
+
+    def most_grown(self, store: RunStore) -> Optional[_Grown]:
+        """Return the output that differs most beyond the inputs of its operator, which were all
+        compared; None where there is none.
+        """
+        growth = {
+            key: distance - self._inputs[key]
+            for key, distance in self._outputs.items()
+            if self._inputs.get(key, math.nan) < math.inf
+        }
+        if not growth:
+            return None
+        key = max(growth, key=lambda one: growth[one])
+        place, op = key
+        rows = [one for one in store.rows(place=place, op=op) if one.kind == OUTPUT]
+        row = next(one for one in rows if distance_of(one) == self._outputs[key])
+        return _Grown(growth[key], self._inputs[key], row)
+
+
+def _earlier(row: Row, other: Optional[Row]) -> Row:
+    return row if other is None or execution_key(row) < execution_key(other) else other
+
+
+def _of_statistics(row: Row) -> bool:
+    return row.warning == BY_STATISTICS
+
+
+def _where(options: ComparisonOptions, row: Row) -> str:
+    return "%s (%s)%s" % (_with_original(options, row), row.op_type, where_words(row.place))
+
+
+def _without_counterpart(
+    options: ComparisonOptions,
+    store: RunStore,
+    recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
+    row: Row,
+    other: str,
+) -> Iterator[str]:
+    """Yield in which operators before one that is outside its limits the error may arise as well:
+    those between it and what was compared, which the other dump has no counterpart of.
+    """
+    here = list(store.rows(place=row.place))
+    compared = {(one.op, one.tensor) for one in here if one.verdict in (PASS, FAIL)}
+    made: Dict[bytes, Row] = {}
+    files: Dict[str, Tuple[Row, EitherDump]] = {}
+    for one in here:
+        # What was computed again is cleared, or named.
+        key = one.place, one.op, one.tensor_index or 0
+        judged = key in recomputed and recomputed[key].state != UNKNOWN
+        if one.kind == OUTPUT and one.target_file and not judged:
+            try:
+                dump = open_either(options.target, one.target_file)
+                if (one.op, one.tensor) not in compared:
+                    info = dump.outputs[one.tensor_index or 0]
+                    made.setdefault(digest(dump, OUTPUT, info), one)
+            except (GoldwatchError, OSError, IndexError):
+                continue
+            files[one.target_file] = one, dump
+    waiting, found = [row.target_file or ""], {}
+    while waiting:
+        maker, dump = files.pop(waiting.pop(), (None, None))
+        for info in () if maker is None or dump is None else dump.inputs:
+            if (maker.op, "%s:%s:%d" % (maker.op, INPUT, info.index)) in compared:
+                continue
+            before = made.get(digest(dump, INPUT, info))
+            if before is not None and before.target_file in files:
+                found[before.op] = before
+                waiting.append(before.target_file or "")
+    if found:
+        ordered = sorted(found.values(), key=execution_key)
+        ops = listed(["%s (%s)" % (printable(one.op), one.op_type) for one in ordered], _SHOWN)
+        yield (
+            "The error may also arise before %s, in %s, which %s has no counterpart of."
+            % (printable(row.op), ops, printable(other))
+        )
+
+
+def _equal(compared: int, of_statistics: bool) -> str:
+    if compared and of_statistics:
+        return "The statistics of all %s that both dumps have are equal." % plural(
+            compared, "tensor"
+        )
     if compared > 1:
         return "All %d tensors that both dumps have are equal." % compared
     return "The one tensor that both dumps have is equal." if compared else _NOTHING
@@ -213,8 +369,8 @@ def _types_apart(options: ComparisonOptions, row: Row) -> str:
     """
     try:
         dumps = (
-            DumpFile.open(os.path.join(options.target, row.target_file or "")),
-            DumpFile.open(os.path.join(options.golden, row.golden_file or "")),
+            open_either(options.target, row.target_file),
+            open_either(options.golden, row.golden_file),
         )
         number = row.tensor_index or 0
         theirs = other_name(row)
@@ -249,11 +405,11 @@ def _is_constant(graphs: ModelGraphs, row: Row) -> bool:
 def _unknown_maker(options: ComparisonOptions, store: RunStore, row: Row) -> str:
     """Return why an input may differ that no compared tensor explains."""
     try:
-        dump = DumpFile.open(os.path.join(options.target, row.target_file or ""))
+        dump = open_either(options.target, row.target_file)
         info = dump.inputs[row.tensor_index or 0]
         wanted = digest(dump, INPUT, info)
         for rel in {one.target_file: one.op for one in store.rows(place=row.place)}:
-            other = dump if rel is None else DumpFile.open(os.path.join(options.target, rel))
+            other = dump if rel is None else open_either(options.target, rel)
             for made in other.outputs if rel != row.target_file else ():
                 if made.size_bytes == info.size_bytes and digest(other, OUTPUT, made) == wanted:
                     name = parse_dump_name(os.path.basename(rel or ""))
@@ -313,8 +469,8 @@ def _inputs_exchanged(options: ComparisonOptions, row: Row) -> bool:
     """Tell whether the operator of a row reads the same bytes in both dumps, in another order."""
     try:
         dumps = (
-            DumpFile.open(os.path.join(options.target, row.target_file or "")),
-            DumpFile.open(os.path.join(options.golden, row.golden_file or "")),
+            open_either(options.target, row.target_file),
+            open_either(options.golden, row.golden_file),
         )
         ours, theirs = ([digest(dump, INPUT, info) for info in dump.inputs] for dump in dumps)
     except (GoldwatchError, OSError):
@@ -338,7 +494,7 @@ def _right_alone(
     theirs = other_name(row)
     try:
         computed = pair(row.place, row.op, index)
-        dump = DumpFile.open(os.path.join(options.golden, row.golden_file or ""))
+        dump = open_either(options.golden, row.golden_file)
         number = int(theirs.rpartition(":")[2]) if theirs else index
         other = original_array(dump.tensor(OUTPUT, number))
     except (GoldwatchError, OSError):
@@ -379,7 +535,7 @@ def _original(options: ComparisonOptions, row: Row) -> str:
     if row.target_file:
         folder, rel = options.target, row.target_file
     try:
-        outputs = DumpFile.open(os.path.join(folder, rel or "")).outputs
+        outputs = open_either(folder, rel).outputs
     except (GoldwatchError, OSError):
         return ""
     names = [info.original_name for info in outputs if info.original_name]
@@ -417,14 +573,14 @@ def _differs(row: Row) -> bool:
     """Return whether a compared tensor differs at all; one without a distance (bool, NaN) does if
     it fails.
     """
-    distance = row.metrics.get(DISTANCE)
+    distance = distance_of(row)
     if row.verdict not in (PASS, FAIL):
         return False
-    return row.verdict == FAIL if distance is None or distance != distance else distance > 0
+    return row.verdict == FAIL if math.isnan(distance) else distance > 0
 
 
 def _amount(row: Row) -> str:
-    distance = row.metrics.get(DISTANCE)
-    if distance is None or distance != distance:
+    distance = distance_of(row)
+    if math.isnan(distance):
         return printable(row.reason) or "outside its limits"
-    return percent(distance)
+    return ("by %s at least" if _of_statistics(row) else "%s") % percent(distance)

@@ -420,6 +420,7 @@ class Run:
                     self.store,
                     options,
                     first_op,
+                    bool(summary.suspects),
                     self.recomputation().verdicts(),
                     self.recomputation().pair,
                     self.graphs,
@@ -427,6 +428,8 @@ class Run:
                 sentence = " ".join(filter(None, [sentence, differences.sentence]))
                 summary = replace(summary, culprit=summary.culprit or differences.culprit)
             code = exit_code(summary, strict=options.strict)
+            if options.original and not self.graphs and not self.comparison:
+                self.notes.append(note("original-without-model", options.original))
             remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
                 tuple(self.left_out),

@@ -20,7 +20,7 @@ from onnx_device import on_device, write_model
 from goldwatch.dumps import DumpFile, TensorData, write_dump
 from goldwatch.run.same_operators import _ascending, _in_common
 from goldwatch.tensors.dtypes import dtype_by_name
-from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor, as_statistics
 from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.host.compiled_network import CompiledNetwork
 from goldwatch.testing.host.original_network import read_network
@@ -246,6 +246,76 @@ def test_behind_a_wrong_op_a_fused_one_is_still_compared_with_the_last(tmp_path,
         assert "conv (BatchNormalization) is the first operator outside its limits" in text, text
         assert re.search(r"TARGET's conv is right: it is 0\.0\S+ % off .* other run \d\d %", text)
         assert "All operators of TARGET that were computed again are right: exchange" in text
+
+
+@pytest.mark.parametrize("wrong", ["conv", "bn"])
+def test_what_has_no_counterpart_before_a_wrong_output_is_named_too(tmp_path, wrong):
+    convolution(tmp_path, "old", [("conv", "bn", "relu")], False)
+    convolution(tmp_path, "new", [], False, fault=(wrong, lambda array: array + np.float32(3)))
+    code, text = last_sentence(tmp_path)
+    assert code == 1 and "relu (Relu) is the first operator outside its limits" in text, text
+    said = "may also arise before relu, in conv (Conv), bn (BatchNormalization), which old has no"
+    assert said in text, text
+    words = ["-f", "new.json", "--original", "net.onnx", "--force"]
+    code, text = last_sentence(tmp_path, *words)
+    named = {"conv": r"conv \(Conv", "bn": r"bn \(Batch"}[wrong]
+    assert re.search("suspect 1: %s.* nothing is compared with it" % named, text), text
+    assert "The error may also arise" not in text, text
+
+
+@pytest.mark.parametrize("form", ["default", "chosen"])
+@pytest.mark.parametrize("fused_is_new", [True, False])
+def test_statistics_of_builds_that_fuse_otherwise_are_paired(tmp_path, fused_is_new, form):
+    for name in ("new", "old"):
+        fused = [("conv", "bn")] if (name == "new") == fused_is_new else []
+        convolution(tmp_path, name + "_tensors", fused, False, first_name=True)
+        as_statistics(str(tmp_path / (name + "_tensors")), str(tmp_path / name), form)
+    code, text = last_sentence(tmp_path)
+    assert code == 0 and "No operator is outside its limits." in text, text
+    across, other = ("conv", "bn") if fused_is_new else ("bn", "conv")
+    row = rows_of(tmp_path)["%s:output:0" % across]
+    assert "paired with %s:output:0 of the other dump" % other in row["reason"], row
+    assert row["verdict"] == "pass" and "equal" in text
+    shutil.rmtree(str(tmp_path / "new"))
+    fault = ("relu", lambda array: array * np.float32(1.5))
+    convolution(tmp_path, "wrong", fused if fused_is_new else [], False, True, fault)
+    as_statistics(str(tmp_path / "wrong"), str(tmp_path / "new"), form)
+    code, text = last_sentence(tmp_path, "--force")
+    assert code == 1 and "relu (Relu) is the first operator outside its limits" in text, text
+
+
+def test_statistics_that_differ_within_limits_are_not_called_equal(tmp_path):
+    for name, fault in (("old", None), ("new", ("relu", lambda array: array * np.float32(1.002)))):
+        dumped(tmp_path, name + "_tensors", fault)
+        as_statistics(str(tmp_path / (name + "_tensors")), str(tmp_path / name))
+    code, text = last_sentence(tmp_path)
+    assert code == 0 and "The first difference of the two dumps is in relu (Relu)" in text, text
+    assert "the statistics of its inputs are equal, relu:output:0 differs (by 0.0" in text, text
+    assert "Most arises" not in text, text
+    code, text = last_sentence(tmp_path, "--force")
+    shutil.rmtree(str(tmp_path / "new"))
+    shutil.copytree(str(tmp_path / "old"), str(tmp_path / "new"))
+    text = last_sentence(tmp_path, "--force")[1]
+    assert re.search(r"The statistics of all \d+ tensors that both dumps have are equal\.", text)
+
+
+def test_where_most_of_a_difference_within_limits_arises_is_told(tmp_path):
+    """An operator of the other dump that is wrong within its limits, behind a rounding."""
+    dumped(tmp_path, "new", ("first", lambda array: array * np.float32(1.001)))
+    dumped(tmp_path, "old", ("relu", lambda array: array * np.float32(1.02)))
+    code, text = last_sentence(tmp_path, "-f", "net.json", "--original", "net.onnx")
+    assert code == 0 and "The first difference of the two dumps is in first (" in text, text
+    assert "Most arises in relu (Relu) in step 0 on device 0: its inputs differ by 0.1" in text
+    assert re.search(r"TARGET's relu is right: it is 0\S* % off .*, the other run [12]\.\d %", text)
+    assert words_of_next(text)[:2] == ["goldwatch", "compare-op"] and "relu" in words_of_next(text)
+
+
+def test_an_original_model_without_the_models_json_is_warned_of(tmp_path):
+    for name in ("old", "new"):
+        dumped(tmp_path, name)
+    command = ["goldwatch", "compare", "new", "old", "-o", "out", "--original", "net.onnx"]
+    assert "warning: --original net.onnx is not used" in run_here(command, tmp_path).stderr
+    assert "is not used" not in run_here([*command, "-f", "net.json", "--force"], tmp_path).stderr
 
 
 def test_of_two_dumps_as_wrong_neither_is_what_the_operator_computed(tmp_path):
