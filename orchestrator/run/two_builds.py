@@ -336,8 +336,11 @@ def _without_counterpart(
             files[one.target_file] = one, dump
     waiting, found = [row.target_file or ""], {}
     while waiting:
-        maker, dump = files.pop(waiting.pop(), (None, None))
-        for info in () if maker is None or dump is None else dump.inputs:
+        rel = waiting.pop()
+        if rel not in files:
+            continue
+        maker, dump = files.pop(rel)
+        for info in dump.inputs:
             if (maker.op, "%s:%s:%d" % (maker.op, INPUT, info.index)) in compared:
                 continue
             before = made.get(digest(dump, INPUT, info))
