@@ -246,6 +246,13 @@ NOTES: Dict[str, Said] = {
         "%s in %s: is it the json of the model that was dumped?%s (%s)",
         warns=True,
     ),
+    "golden-of-other-steps": Said(
+        "golden data of another step fit what those of its own do not",
+        "golden data are of other steps: %s (%s, outside the limits beside their own, are within "
+        "them): the two runs number or begin their steps otherwise",
+        "call GOLDEN's folders by the steps of the dumps, or dump and save the same steps",
+        warns=True,
+    ),
     "steps-without-golden": Said(
         "GOLDEN lacks the folder of a dumped step",
         "GOLDEN's folders are steps (%s): there is none for %s %s, and no row",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Dict, Iterable, List, Set, Tuple
 
+from ..base.errors import GoldwatchError
 from ..base.naming import (
     intended_golden_name,
     lacks_name_part,
@@ -23,6 +24,7 @@ from ..base.wording import listed, plural
 from ..dumps.folder_listing import look_at, misnamed_notes
 from ..dumps.golden_set import hold_other_values
 from ..dumps.place import Place, name_order
+from ..judging.diagnosis.row_digest import execution_key
 from ..metrics.row import (
     DUMP_MISSING,
     FAIL,
@@ -35,7 +37,7 @@ from ..metrics.row import (
 )
 from ..model.graph import ModelGraph
 from ..model.op_node import QUANT_TYPE, gear_named, gear_of
-from ..model.row_plan import INPUT
+from ..model.row_plan import INPUT, OUTPUT
 
 if TYPE_CHECKING:
     from ..judging.diagnosis.summary import Summary
@@ -46,7 +48,9 @@ _STEPS_SHOWN = 8
 SEVERAL_RUNS = "several-golden-runs"
 ORIGINAL_CHANGED = "original-changed"
 UNKNOWN_OPS = "unknown-ops"
+OTHER_STEPS = "golden-of-other-steps"
 _DOUBTS = {
+    OTHER_STEPS: "",
     SEVERAL_RUNS: " GOLDEN holds several runs in other values: the newest may be of another one.",
     UNKNOWN_OPS: " But TARGET has ops that are not in the json: give first that of the om that was "
     "dumped.",
@@ -54,6 +58,7 @@ _DOUBTS = {
     "make them again first.",
 }
 _RUNS_READ = 64
+_STEPS_TRIED, _STEP_TENSORS = 8, 8
 _NONE_FITS = " No operator with weights fits: golden data may be of another model."
 
 
@@ -386,8 +391,13 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     these may be of another input (GOLDEN holds several runs in other values) or model (the file
     that they were made of has changed), or the json is of another om.
     """
+    other_steps = _golden_of_other_steps(run) if summary.failed else []
+    summary = replace(summary, warnings=(*summary.warnings, *other_steps))
     said = {one.code for one in (*summary.warnings, *run.recomputation().notes)}
     doubts = [text for code, text in _DOUBTS.items() if code in said]
+    summary = replace(
+        summary, sentence="".join([summary.sentence, *(" But %s." % one for one in other_steps)])
+    )
     if not summary.suspects or not doubts:
         return summary
     from ..judging.by_recomputation import WRONG
@@ -408,6 +418,89 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     )
     sentence = "".join([summary.sentence, *(doubts if suspects != summary.suspects else ())])
     return replace(summary, suspects=suspects, sentence=sentence)
+
+
+def _golden_of_other_steps(run: Run) -> List[Note]:
+    """Say it where the golden data of other steps fit the dumps of steps whose own do not."""
+    fits: Dict[str, str] = {}
+    tensors = 0
+    tried = 0
+    for place in run.store.places():
+        if place.step is None or place.step in fits or not run.goldens.takes_steps_apart:
+            continue
+        failing = sorted(run.store.rows(place=place, verdict=FAIL), key=execution_key)
+        failing = [row for row in failing if row.kind == OUTPUT][:_STEP_TENSORS]
+        if not failing or tried == _STEPS_TRIED:
+            continue
+        tried += 1
+        for step in _other_steps(run, place.step):
+            fitting = _fitting_of_step(run, place, step, failing)
+            if fitting:
+                fits[place.step], tensors = step, max(tensors, fitting)
+                break
+    if not fits:
+        return []
+    pairs = listed(
+        ["those of step %s fit step %s" % (fits[own], own) for own in fits], _STEPS_SHOWN
+    )
+    return [note(OTHER_STEPS, pairs, plural(tensors, "tensor"))]
+
+
+def _other_steps(run: Run, own: str) -> List[str]:
+    """Return the nearest steps with golden data of their own."""
+    order = name_order(own)
+    names = sorted(run.goldens.step_names, key=name_order)
+    place = len([name for name in names if name_order(name) < order])
+    near = sorted(range(len(names)), key=lambda number: abs(number - place))
+    return [names[number] for number in near if names[number] != own][:_STEPS_TRIED]
+
+
+def _fitting_of_step(run: Run, place: Place, step: str, failing: List[Row]) -> int:
+    """Return how many outputs of a place that are outside their limits are within them beside the
+    golden data of another step, where the first one is, others are, and of those that were within
+    them none is outside: an operator that kept its output of another step would not do that.
+    """
+    fit = []
+    for row in failing:
+        verdict = _verdict_of_step(run, row, step)
+        fit += [verdict] if verdict else []
+        if fit[:1] not in ([], [PASS]):
+            return 0
+    if fit.count(PASS) < min(2, len(failing)):
+        return 0
+    passing = [
+        row
+        for row in run.store.rows(place=place, verdict=PASS)
+        if row.kind == OUTPUT and row.metrics
+    ]
+    some = passing[:: max(1, len(passing) // _STEP_TENSORS)][:_STEP_TENSORS]
+    return 0 if FAIL in [_verdict_of_step(run, row, step) for row in some] else fit.count(PASS)
+
+
+def _verdict_of_step(run: Run, row: Row, step: str) -> str:
+    """Return the verdict on an output beside the golden data of another step; empty where there
+    are none.
+    """
+    from ..metrics.compare_pair import compare_pair
+    from .tensor_reader import RunReader
+
+    try:
+        task = (
+            run.reader.task(row.target_file or "", row.tensor)
+            if isinstance(run.reader, RunReader)
+            else None
+        )
+        if task is None:
+            return ""
+        golden = run.goldens.of(row.place._replace(step=step)).find(
+            task.golden.original or task.golden.op_name, task.golden.index, task.golden.io
+        )
+        if golden is None:
+            return ""
+        now = compare_pair(replace(task, golden=golden), run.options.settings())
+    except (GoldwatchError, OSError):
+        return ""
+    return now.verdict if now.verdict in (PASS, FAIL) else ""
 
 
 def of_other_original(rows: Iterable[Row], graph: ModelGraph, model: str) -> List[Note]:

@@ -477,3 +477,47 @@ def test_many_disagreeing_devices_are_listed_in_one_line():
         None, "op", tuple((str(number), "fail" if number == 3 else "pass") for number in range(16))
     )
     assert many.sentence == "op: pass on devices 0, 1, 2, 4 and 11 more; fail on device 3"
+
+
+@pytest.mark.parametrize("wrong", [(), (Wrong("part0/MatMul"),)])
+@pytest.mark.parametrize("shift", [1, -1])
+@pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
+def test_golden_data_that_are_a_step_off_are_told_to_be_of_other_steps(
+    make, options, shift, wrong
+) -> None:
+    run = make(Training(devices=1, steps=(1, 2, 3), wrong=wrong))
+    golden = run.folder / "golden"
+    for step in sorted((1, 2, 3), reverse=shift > 0):
+        os.rename(str(golden / str(step)), str(golden / str(step + shift)))
+    done = run.command(*options)
+    text, summary = " ".join(done.stdout.split()), run.document()["summary"]
+    said = [one for one in summary["warnings"] if one["code"] == "golden-of-other-steps"]
+    # One step has no golden data of its number any more.
+    pairs = [
+        "those of step %d fit step %d" % (step + shift, step)
+        for step in (1, 2, 3)
+        if (golden / str(step)).exists()
+    ]
+    assert len(said) == 1 and all(pair in said[0]["sentence"] for pair in pairs), said
+    assert "But golden data are of other steps: those of step " in text, text
+    assert {suspect["confidence"] for suspect in summary["suspects"]} == {"low"}
+
+
+@pytest.mark.parametrize("from_op", ["part0/Mul", "part0/MatMul"])
+def test_an_operator_that_kept_its_output_of_the_step_before_is_no_other_golden_data(
+    make, from_op
+) -> None:
+    """What runs behind it computes with the old values, and fits the step before as well."""
+    run = make(Training(devices=1, steps=(1, 2)))
+    ops = ["part0/Mul", "part0/MatMul", "part0/Relu"]
+    files = {}
+    for base, _, names in os.walk(str(run.folder / "dump" / Training.time)):
+        for name in names:
+            files[os.path.basename(base), name.split(".")[1]] = os.path.join(base, name)
+    for op in ops[ops.index(from_op) :]:
+        name = op.replace("/", "_")
+        shutil.copyfile(files["1", name], files["2", name])
+    done = run.command()
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 1 and "%s (" % from_op in text, text
+    assert "golden data are of other steps" not in text, text
