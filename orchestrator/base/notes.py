@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, NamedTuple, Sequence, Tuple
 
 
+ORIGINAL_CHANGED = "original-changed"
+
+
 class Said(NamedTuple):
     """A kind of note.
 
@@ -209,7 +212,7 @@ NOTES: Dict[str, Said] = {
     "overflow-record": Said("an overflow record cannot be read", "overflow record %s: %s"),
     "overflows": Said("the device wrote overflow records", "overflow records name %s"),
     "without-original": Said("the original model cannot be used", _WITHOUT_ORIGINAL),
-    "original-changed": Said(
+    ORIGINAL_CHANGED: Said(
         "the file that golden data were made of is another one now",
         "%s has changed since golden data were made of it: they are of the model of then, and "
         "operators are not computed again by it",

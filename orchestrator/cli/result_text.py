@@ -194,22 +194,17 @@ def print_result(
 
 
 def print_found(
-    result: RunResult, arguments: ResultArguments, planned: Reports, code: Optional[int] = None
+    result: RunResult, arguments: ResultArguments, planned: Reports
 ) -> Optional[GoldwatchError]:
     """Do all of :func:`print_result` but the last lines; return the error if a file could not be
     written, else None.
-
-    Parameters
-    ----------
-    code
-        The exit code, if it is another than the result's.
     """
     problem: Optional[GoldwatchError] = None
     try:
         with ProgressBar("writing the report", arguments.quiet) as bar:
             if planned:
                 bar.update(0, 0)
-            write_reports(result.options.out, planned, code, bar.update)
+            write_reports(result.options.out, planned, on_progress=bar.update)
     except GoldwatchError as error:
         problem = error
     if arguments.output_format != "json":

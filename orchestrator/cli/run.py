@@ -31,7 +31,6 @@ from ..device.launch.prepare_dump_configuration import (
 )
 from ..device.launch.program import LOG_FILE, Program
 from ..device.launch.user_commands import require_program, run_golden_command
-from ..judging.diagnosis.summary import exit_code
 from ..run.comparison_options import ComparisonOptions
 from ..run.result import RunResult
 from ..run.stop_signals import Signals
@@ -303,25 +302,19 @@ def _follow(
         result = watch.finish(program.document(), display.on_stage)
         display.clear()
         print_deleted(watch, quiet)
-        code = (
-            EXIT_FAIL
-            if watch.stopped_by == "divergence"
-            else exit_code(result.summary, program.stopped, options.strict)
-        )
-        problem = print_found(result, arguments, reports, code)
+        problem = print_found(result, arguments, reports)
         for text in (program.failure(), nothing.message if nothing is not None else None):
             if text:
                 say(text)
     replaying = replaying if nothing is None else None
     stopped = stopped_words(watch, program=True) if program.stopped else ""
-    return _finish(arguments, notify, result, code, replaying, problem, reports, stopped)
+    return _finish(arguments, notify, result, replaying, problem, reports, stopped)
 
 
 def _finish(
     arguments: RunArguments,
     notify: Notify,
     result: RunResult,
-    code: int,
     replaying: Optional[ReplayOptions],
     problem: Optional[GoldwatchError],
     reports: Reports,
@@ -329,7 +322,7 @@ def _finish(
 ) -> int:
     """Replay if that was requested, print the last lines; return the exit code."""
     jobs, as_json = arguments.jobs or default_jobs(), arguments.output_format == "json"
-    replayed: Optional[RunResult] = None
+    replayed, code = None, result.exit_code
     try:
         if replaying is not None:
             replayed = append_replay(replaying, result, jobs, arguments.quiet, as_json)

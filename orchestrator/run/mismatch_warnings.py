@@ -19,7 +19,7 @@ from ..base.naming import (
     run_name,
     sanitise_golden,
 )
-from ..base.notes import Note, note
+from ..base.notes import ORIGINAL_CHANGED, Note, note
 from ..base.wording import listed, plural
 from ..dumps.folder_listing import look_at, misnamed_notes
 from ..dumps.golden_set import hold_other_values
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 _SHOWN = 3
 _STEPS_SHOWN = 8
 SEVERAL_RUNS = "several-golden-runs"
-ORIGINAL_CHANGED = "original-changed"
 UNKNOWN_OPS = "unknown-ops"
 OTHER_STEPS = "golden-of-other-steps"
 _DOUBTS = {

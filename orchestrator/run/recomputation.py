@@ -28,7 +28,7 @@ import numpy as np
 from ..base.element_types import element_count
 from ..base.errors import GoldwatchError
 from ..base.manifest import read_manifest
-from ..base.notes import Note, note
+from ..base.notes import ORIGINAL_CHANGED, Note, note
 from ..dumps.dump_tree import StepFolder
 from ..dumps.folder_listing import Signature
 from ..dumps.golden_set import GoldenSet
@@ -64,7 +64,6 @@ from ..recomputing.recomputed_output import (
 from ..recomputing.recorded_dumps import RecordedStep
 from ..tensors.tensor import Tensor
 from .engine import Engine
-from .mismatch_warnings import ORIGINAL_CHANGED
 from .target_file import DELETED, GONE
 
 if TYPE_CHECKING:

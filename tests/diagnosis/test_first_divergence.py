@@ -341,15 +341,15 @@ def test_a_run_without_rows_does_not_pass():
 
 
 @pytest.mark.parametrize(
-    "program, stopped, code",
+    "program, code",
     [
-        ({"exit_code": 0, "signal": None}, False, 1),
-        ({"exit_code": 7, "signal": None}, False, 5),
-        ({"exit_code": None, "signal": "SIGKILL"}, False, 5),
-        ({"exit_code": None, "signal": "SIGTERM"}, True, 1),
+        ({"exit_code": 0, "signal": None}, 1),
+        ({"exit_code": 7, "signal": None}, 5),
+        ({"exit_code": None, "signal": "SIGKILL"}, 5),
+        ({"exit_code": None, "signal": "SIGTERM", "stopped": True}, 1),
     ],
 )
-def test_a_failed_program_comes_before_the_verdict(program, stopped, code):
+def test_a_failed_program_comes_before_the_verdict(program, code):
     summary = summarise([make("a", verdict="fail")], 1, Limits(), program=program)
-    assert exit_code(summary, stopped) == code
+    assert exit_code(summary) == code
     assert summary.document()["program"] == program

@@ -346,11 +346,14 @@ class Program:
                     pass
 
     def document(self) -> Dict[str, Any]:
-        """Return ``{"exit_code", "signal"}`` of the program that has ended."""
+        """Return ``{"exit_code", "signal"}`` of the program that has ended, and ``"stopped"``,
+        which is True, where we ended it.
+        """
         code = None if self._process is None else self._process.poll()
+        by_us: Dict[str, Any] = {"stopped": True} if self.stopped else {}
         if code is None or code >= 0:
-            return {"exit_code": code, "signal": None}
-        return {"exit_code": None, "signal": signal_name(-code)}
+            return {"exit_code": code, "signal": None, **by_us}
+        return {"exit_code": None, "signal": signal_name(-code), **by_us}
 
     def failure(self) -> str:
         """Return how the program failed, in words; empty when it did not, or when it was stopped by

@@ -123,7 +123,8 @@ class Summary:
         True where dumped tensors could be read and not one had a counterpart: nothing is known (not
         in result.json).
     program
-        ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
+        ``{"exit_code", "signal"}`` of the program that goldwatch launched, and ``"stopped"`` where
+        it ended it; or None.
     first
         The first divergence, or None.
     suspects
@@ -268,7 +269,8 @@ def summarise(
     ops
         The number of ops of the json; without a json of the ops seen.
     program
-        ``{"exit_code": int or None, "signal": name or None}`` of a launched program.
+        ``{"exit_code": int or None, "signal": name or None}`` of a launched program; with
+        ``"stopped": True`` of one that goldwatch ended.
     graph
         The model, or that of each place: tells which operators feed which.
     allow_missing
@@ -491,20 +493,18 @@ def failure_beside_rows(
     return ""
 
 
-def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:
+def exit_code(summary: Summary, strict: bool = False) -> int:
     """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 4 when nothing had a
-    counterpart, 5 when the launched program failed.
+    counterpart, 5 when the launched program failed; the end of one that goldwatch itself ended (it
+    was told to stop at the first divergence) is no failure of its own.
 
     Parameters
     ----------
-    stopped
-        True when goldwatch itself ended the program (it was told to stop at the first divergence):
-        then its end is no failure of its own.
     strict
         A run that passes but has suspects ends with 1.
     """
-    program = summary.program
-    if program is not None and not stopped and (program.get("exit_code") or program.get("signal")):
+    program = summary.program or {}
+    if not program.get("stopped") and (program.get("exit_code") or program.get("signal")):
         return EXIT_PROGRAM_FAILED
     if summary.unpaired:
         return EXIT_BAD_INPUT

@@ -9,7 +9,9 @@ import signal
 import sys
 
 import pytest
+from in_process import run_here
 
+import goldwatch
 from goldwatch.run.comparison_options import ComparisonOptions
 from goldwatch.run.watch import Watch
 from goldwatch.run.watch_options import WatchOptions
@@ -293,7 +295,16 @@ def test_stop_on_divergence_stops_the_program(setup, run) -> None:
     one = setup(bad=0)
     running = run(one.command("slow", "--stop-on-divergence"))
     assert running.wait() == 1, running.stderr
-    assert one.net.result()["summary"]["program"]["signal"] == "SIGTERM"
+    program = one.net.result()["summary"]["program"]
+    assert program == {"exit_code": None, "signal": "SIGTERM", "stopped": True}
+    # Everybody who asks for it later hears the same.
+    result = goldwatch.open_result(one.net.out)
+    assert (result.exit_code, result.summary.verdict) == (1, "fail")
+    junit = os.path.join(one.net.folder, "junit.xml")
+    words = ["goldwatch", "report", one.net.out, "--junit", junit]
+    assert run_here(words, one.net.folder).returncode == 0
+    with open(junit) as stream:
+        assert "the program failed" not in stream.read()
 
 
 def test_a_plan_is_written_where_the_program_reads_it(setup, run) -> None:
