@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, NamedTuple, Sequence, Tuple
 
-
 ORIGINAL_CHANGED = "original-changed"
 
 
