@@ -250,9 +250,10 @@ NOTES: Dict[str, Said] = {
     ),
     "golden-of-other-steps": Said(
         "golden data of another step fit what those of its own do not",
-        "golden data are of other steps: %s (%s, outside the limits beside their own, are within "
-        "them): the two runs number or begin their steps otherwise",
-        "call GOLDEN's folders by the steps of the dumps, or dump and save the same steps",
+        "golden data are of other steps: %s (%s, outside the limits beside what they were compared "
+        "with, are within them)",
+        "give each step the golden data that fit it: GOLDEN's folders are called by the steps of "
+        "the dumps",
         warns=True,
     ),
     "steps-without-golden": Said(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Dict, Iterable, List, Set, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Sequence, Set, Tuple
 
 from ..base.errors import GoldwatchError
 from ..base.naming import (
@@ -21,9 +21,9 @@ from ..base.naming import (
 )
 from ..base.notes import ORIGINAL_CHANGED, Note, note
 from ..base.wording import listed, plural
-from ..dumps.folder_listing import look_at, misnamed_notes
-from ..dumps.golden_set import hold_other_values
-from ..dumps.place import Place, name_order
+from ..dumps.folder_listing import list_folder, look_at, misnamed_notes
+from ..dumps.golden_set import GoldenSet, hold_other_values
+from ..dumps.place import Place, is_number, name_order
 from ..judging.diagnosis.row_digest import execution_key
 from ..metrics.row import (
     DUMP_MISSING,
@@ -425,43 +425,53 @@ def _golden_of_other_steps(run: Run) -> List[Note]:
     tensors = 0
     tried = 0
     for place in run.store.places():
-        if place.step is None or place.step in fits or not run.goldens.takes_steps_apart:
+        if place.step is None or place.step in fits:
             continue
         failing = sorted(run.store.rows(place=place, verdict=FAIL), key=execution_key)
         failing = [row for row in failing if row.kind == OUTPUT][:_STEP_TENSORS]
-        if not failing or tried == _STEPS_TRIED:
+        if not failing or tried == _STEPS_TRIED or run.goldens.kind == "npu":
             continue
         tried += 1
-        for step in _other_steps(run, place.step):
-            fitting = _fitting_of_step(run, place, step, failing)
+        for step, golden in _golden_of_steps(run, place):
+            fitting = _fitting(run, place, golden, failing)
             if fitting:
                 fits[place.step], tensors = step, max(tensors, fitting)
                 break
     if not fits:
         return []
-    pairs = listed(
-        ["those of step %s fit step %s" % (fits[own], own) for own in fits], _STEPS_SHOWN
-    )
-    return [note(OTHER_STEPS, pairs, plural(tensors, "tensor"))]
+    pairs = ["those of step %s fit the dumps of step %s" % (fits[own], own) for own in fits]
+    return [note(OTHER_STEPS, listed(pairs, _STEPS_SHOWN), plural(tensors, "tensor"))]
 
 
-def _other_steps(run: Run, own: str) -> List[str]:
-    """Return the nearest steps with golden data of their own."""
-    order = name_order(own)
-    names = sorted(run.goldens.step_names, key=name_order)
-    place = len([name for name in names if name_order(name) < order])
-    near = sorted(range(len(names)), key=lambda number: abs(number - place))
-    return [names[number] for number in near if names[number] != own][:_STEPS_TRIED]
+def _golden_of_steps(run: Run, place: Place) -> Iterator[Tuple[str, GoldenSet]]:
+    """Yield the golden data of the steps nearest to that of a place: those of GOLDEN, or where it
+    is the folder of one step, those beside it.
+    """
+    own, folder = place.step or "", os.path.abspath(run.goldens.folder)
+    names: Sequence[str] = run.goldens.step_names if run.goldens.takes_steps_apart else ()
+    if not names and is_number(os.path.basename(folder)):
+        own, folder = os.path.basename(folder), os.path.dirname(folder)
+        names = [name for name in list_folder(folder).folders if is_number(name)]
+    ordered = sorted(names, key=name_order)
+    at = len([name for name in ordered if name_order(name) < name_order(own)])
+    near = sorted(range(len(ordered)), key=lambda number: abs(number - at))
+    for step in [ordered[number] for number in near if ordered[number] != own][:_STEPS_TRIED]:
+        yield (
+            step,
+            run.goldens.of(place._replace(step=step))
+            if run.goldens.takes_steps_apart
+            else GoldenSet(os.path.join(folder, step)),
+        )
 
 
-def _fitting_of_step(run: Run, place: Place, step: str, failing: List[Row]) -> int:
+def _fitting(run: Run, place: Place, golden: GoldenSet, failing: List[Row]) -> int:
     """Return how many outputs of a place that are outside their limits are within them beside the
     golden data of another step, where the first one is, others are, and of those that were within
     them none is outside: an operator that kept its output of another step would not do that.
     """
     fit = []
     for row in failing:
-        verdict = _verdict_of_step(run, row, step)
+        verdict = _verdict_beside(run, row, golden)
         fit += [verdict] if verdict else []
         if fit[:1] not in ([], [PASS]):
             return 0
@@ -473,13 +483,11 @@ def _fitting_of_step(run: Run, place: Place, step: str, failing: List[Row]) -> i
         if row.kind == OUTPUT and row.metrics
     ]
     some = passing[:: max(1, len(passing) // _STEP_TENSORS)][:_STEP_TENSORS]
-    return 0 if FAIL in [_verdict_of_step(run, row, step) for row in some] else fit.count(PASS)
+    return 0 if FAIL in [_verdict_beside(run, row, golden) for row in some] else fit.count(PASS)
 
 
-def _verdict_of_step(run: Run, row: Row, step: str) -> str:
-    """Return the verdict on an output beside the golden data of another step; empty where there
-    are none.
-    """
+def _verdict_beside(run: Run, row: Row, other: GoldenSet) -> str:
+    """Return the verdict on an output beside other golden data; empty where these have none."""
     from ..metrics.compare_pair import compare_pair
     from .tensor_reader import RunReader
 
@@ -491,7 +499,7 @@ def _verdict_of_step(run: Run, row: Row, step: str) -> str:
         )
         if task is None:
             return ""
-        golden = run.goldens.of(row.place._replace(step=step)).find(
+        golden = other.find(
             task.golden.original or task.golden.op_name, task.golden.index, task.golden.io
         )
         if golden is None:

@@ -494,7 +494,7 @@ def test_golden_data_that_are_a_step_off_are_told_to_be_of_other_steps(
     said = [one for one in summary["warnings"] if one["code"] == "golden-of-other-steps"]
     # One step has no golden data of its number any more.
     pairs = [
-        "those of step %d fit step %d" % (step + shift, step)
+        "those of step %d fit the dumps of step %d" % (step + shift, step)
         for step in (1, 2, 3)
         if (golden / str(step)).exists()
     ]
@@ -521,3 +521,18 @@ def test_an_operator_that_kept_its_output_of_the_step_before_is_no_other_golden_
     text = " ".join(done.stdout.split())
     assert done.returncode == 1 and "%s (" % from_op in text, text
     assert "golden data are of other steps" not in text, text
+
+
+def test_the_golden_data_of_one_step_are_told_to_be_of_another_than_the_dumps(make) -> None:
+    run = make(Training(devices=1, steps=(1, 2)))
+    (place,) = [
+        base
+        for base, _, files in os.walk(str(run.folder / "dump"))
+        if files and base.endswith("%s/1/2" % FIRST)
+    ]
+    words = ["goldwatch", "compare", place, "golden/1", "-o", "out", "-f", "graphs"]
+    text = " ".join(run_here(words, run.folder).stdout.split())
+    said = "But golden data are of other steps: those of step 2 fit the dumps of step 2 (4 tensors,"
+    assert said in text and "confidence high" not in text, text
+    words[3] = "golden/2"
+    assert run_here([*words, "--force"], run.folder).returncode == 0
