@@ -41,8 +41,6 @@ _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
 _MOST_CAUSES, _MOST_NAMES = 3, 4
 _MOST_OF_UNEXPLAINED = 160
 """Characters: two lines of a terminal. Chosen, no trial."""
-_OF_PRECISION = frozenset(["overflow", "flush-to-zero", "rounding"])
-"""Explanations of which an operator in float32 is the remedy."""
 _COMPARE_INPUTS = (
     "compare what the device read with what golden data were made of: the om's inputs and "
     "preprocessing (AIPP), and whether the om holds the whole model or a part of it"
@@ -510,7 +508,7 @@ def _of_precision(results: Sequence[CaseResult]) -> Optional[CaseResult]:
             for result in results
             for suspect in result.suspects
             for explanation in suspect.explanations[:1]
-            if explanation.kind in _OF_PRECISION
+            if explanation.of_precision
         ),
         None,
     )

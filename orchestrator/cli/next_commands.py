@@ -214,14 +214,32 @@ def masked_beyond_the_type(result: RunResult) -> bool:
     return masked and not summary.golden_undefined and not summary.suspects
 
 
+def _is_of_precision(result: RunResult) -> bool:
+    """Tell whether it is a lack of precision that makes rows fail: as the first suspect's error
+    looks, or where nothing is wrong and small errors grew.
+    """
+    summary = result.summary
+    for suspect in summary.suspects[:1]:
+        return any(one.of_precision for one in suspect.explanations[:1])
+    return summary.verdict == FAIL and summary.inherited
+
+
 def _cure_words(result: RunResult) -> List[str]:
     """Return the words of the command that chooses what to compute in float32, where that mends
     what was found; none elsewhere.
     """
     options = result.options
-    if not masked_beyond_the_type(result) or options.model is None or os.path.isdir(options.model):
+    special = (options.quantisation, options.unfused, options.custom, options.outputs)
+    plain = not options.exact and all(option is None for option in special)
+    if result.summary.hosts is not None or not plain or are_two_dumps(options):
         return []
-    words = ["-f", options.model, "-o", os.path.join(options.out, "cure")]
+    if not (masked_beyond_the_type(result) or _is_of_precision(result)):
+        return []
+    if options.model is None or os.path.isdir(options.model):
+        return []
+    words = ["-f", options.model]
+    words += [] if options.original is None else ["--original", options.original]
+    words += ["-o", os.path.join(options.out, "cure")]
     return command_words(["goldwatch", "cure"], [options.out], words)
 
 

@@ -338,6 +338,15 @@ class Checker:
                     for finding in script_findings.items
                     if (finding.rule, finding.severity) != ("all-switches-off", WARNING)
                 ]
+            unknown = settings.unknown()
+            if unknown:
+                several = len(unknown) > 1
+                script_findings.note(
+                    "not-known", (unknown[0],),
+                    "the value%s of %s %s not stand in the text: not known, and not judged"
+                    % ("s" * several, listed(unknown, 8), "do" if several else "does"),
+                    "what is written out is judged alone", "look where it is made",
+                )  # fmt: skip
             findings.items += settings.located(script_findings.items)
         findings.items = _once(findings.items, "container")
         findings.items += script.problems
@@ -368,6 +377,9 @@ class Checker:
                 "pass a DumpConfig, set parameter_map entries, global_options().dump_config, "
                 "TorchAir's dump_config or npugraph_ex's dump_tensor_data"
             )
+            if script.bare_init:
+                message += ", and its acl.init() gets no file"
+                fix = 'acl.init("acl.json"): goldwatch config new writes that file'
             findings.warning(rule, (), message, consumer, fix)
             findings.items[-1] = placed(findings.items[-1], 1, 1)
 

@@ -42,7 +42,7 @@ from .script_settings import (
 from .script_tree import Block, as_table, key_of, last_name, parse, too_deep, walk
 from .settings_elsewhere import PossibleSetters
 from .torchair_rules import DEBUG_TYPES, TORCHAIR_DEFAULTS
-from .unused_config import unused_configs
+from .unused_config import read_before, unused_configs
 
 _MEMBERS = dict.fromkeys(SWITCHES, "b")
 _OTHER_MEMBERS = {"quant_dumpable": "s", "enable_exception_dump": "i"}
@@ -96,6 +96,8 @@ class Script:
         The folders that the script makes itself, as far as the text shows.
     imports
         Whether another module could set dump options.
+    bare_init
+        Whether acl.init is called without a file.
     """
 
     settings: List[ScriptSettings] = field(default_factory=list)
@@ -103,6 +105,7 @@ class Script:
     elsewhere: List[Tuple[str, str, bool, int, int]] = field(default_factory=list)
     made: FrozenSet[str] = frozenset()
     imports: bool = False
+    bare_init: bool = False
 
 
 def read_script(data: bytes, findings: Findings) -> Optional[Script]:
@@ -174,6 +177,7 @@ class _Reader:
                     for name in other.values:
                         settings.values.setdefault(name, COMPUTED)
         self._unused(settings_found)
+        self._too_late(settings_found)
         for settings in settings_found:
             self._around.complete(settings, bool(self._setters or self._data_dump_types))
         self._script.settings = sorted(settings_found, key=lambda settings: settings.place)
@@ -216,6 +220,32 @@ class _Reader:
                 "nothing is dumped", fix, unused.made, WARNING,
             )  # fmt: skip
 
+    def _too_late(self, settings_found: List[ScriptSettings]) -> None:
+        """Warn of dump options that are set behind what reads them."""
+        switched_on = [
+            (block, target)
+            for settings in settings_found
+            if settings.dialect == PARAMETER_MAP
+            for block, target, name, value in settings.steps
+            if name in SWITCHES and value not in (False, None)
+        ]
+        optimizers = self._around.optimizers
+        for node, reader in read_before(
+            self._nodes, self._names.real_name, switched_on, optimizers
+        ):
+            name, line = last_name(reader.func), self._places.of(reader)[0]
+            of_acl = isinstance(node, ast.Call)
+            message = "dump options are set behind %s() in line %d" % (name, line)
+            consumer = (
+                "aclmdlSetDump counts for models that are loaded after it: nothing is dumped"
+                if of_acl
+                else "the session has read the configuration by then: nothing is dumped"
+            )
+            fix = "set them before line %d" % line
+            self._places.problem(
+                self._script.problems, "set-too-late", (), message, consumer, fix, node, WARNING
+            )
+
     # Settings.
 
     def _settings(self, dialect: str, identity: Any, node: Any, owner: str = "") -> ScriptSettings:
@@ -246,7 +276,7 @@ class _Reader:
         elif name == DUMP_CONFIG:
             self._dump_config(node, scope)
         elif key_of(node.func) == "acl.init" and not node.args:
-            pass
+            self._script.bare_init = True
         elif key_of(node.func) == "acl.init" or (
             name not in self._names.defined and (name in _SETTERS or _SETTER.search(name))
         ):

@@ -75,6 +75,8 @@ class ScriptSettings:
         Whether a misspelt switch was set to something other than off.
     mode
         TorchAir's mode, where it stands in the text.
+    computed
+        Settings that are given a value which cannot be read from the text.
     """
 
     dialect: str
@@ -91,6 +93,7 @@ class ScriptSettings:
     together: Optional[str] = None
     dump_requested: bool = False
     mode: Any = None
+    computed: Set[str] = field(default_factory=set)
 
     def may_dump(self) -> bool:
         """Tell whether the text leaves it possible that something is dumped."""
@@ -98,6 +101,8 @@ class ScriptSettings:
 
     def set(self, name: str, value: Any, place: Place) -> None:
         """Note an assignment; two different values make the setting unknown."""
+        if value is COMPUTED:
+            self.computed.add(name)
         if name in self.values and self.values[name] != value:
             value = COMPUTED
         self.values[name] = value
@@ -117,6 +122,11 @@ class ScriptSettings:
             rules.mode = self.mode
         rules.check(values, self.dump_requested, self.together)
         return values
+
+    def unknown(self) -> List[str]:
+        """Return the settings that the text gives, and of which it does not show the value."""
+        wrong = {problem.path[0] for problem in self.problems if problem.path}
+        return [name for name in self.places if name in self.computed - wrong]
 
     def located(self, findings: List[Finding]) -> List[Finding]:
         """Return the reader's problems and these findings, each with the place of its setting and

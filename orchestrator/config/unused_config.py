@@ -1,4 +1,6 @@
-"""A configuration that a script builds with dump options and hands to nobody."""
+"""A configuration that a script builds with dump options and hands to nobody, or completes when
+it was read already.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Se
 
 from .name_bindings import Binding, NameBindings
 from .script_names import order
-from .script_tree import Block
+from .script_tree import Block, key_of
 
 TAKERS = {
     "ConfigProto": {
@@ -23,6 +25,11 @@ TAKERS = {
 """By the class of a configuration, the functions that take one, and their argument's name."""
 #: Makes an object of its own of another one; copy.copy may share what holds the options.
 _COPY = "deepcopy"
+
+
+#: What reads a configuration at once; other takers read it when they make their session.
+_READ_AT_ONCE = ("Session", "InteractiveSession", "MonitoredTrainingSession")
+_SET_DUMP, _LOADS = "acl.mdl.set_dump", "acl.mdl.load_"
 
 
 class Unused(NamedTuple):
@@ -86,6 +93,68 @@ def unused_configs(
             return []
         found[id(made.node)] = unused
     return list(found.values())
+
+
+def read_before(
+    nodes: Sequence[Tuple[Any, int, Block]],
+    real_name: Callable[[Any], str],
+    switched_on: Sequence[Tuple[Block, Any]],
+    optimizers: Dict[str, ast.Call],
+) -> List[Tuple[Any, ast.Call]]:
+    """Return where dump options are set when they were read already, each with the call that read
+    them: acl.mdl.set_dump behind all that loads a model, and a parameter_map behind the session of
+    its configuration. Only what stands in one row of statements, which no loop repeats, is certain.
+
+    Parameters
+    ----------
+    nodes, real_name
+        As for :func:`unused_configs`.
+    switched_on
+        The block of each switch of a parameter_map that is not off, and the member that is set.
+    optimizers
+        By its name, the call of ``custom_optimizers.add()`` that made it.
+    """
+    calls = [entry for entry in nodes if isinstance(entry[0], ast.Call)]
+    found: List[Tuple[Any, ast.Call]] = []
+    loads = [entry for entry in calls if key_of(entry[0].func).startswith(_LOADS)]
+    for node, _, block in calls:
+        if key_of(node.func) == _SET_DUMP and _all_before(loads, node, block):
+            found.append((node, loads[-1][0]))
+    by_config: Dict[str, List[Tuple[Block, Any]]] = {}
+    for block, target in switched_on:
+        holder = target
+        while (
+            isinstance(holder, (ast.Attribute, ast.Subscript)) and key_of(holder) not in optimizers
+        ):
+            holder = holder.value
+        root = _root(optimizers[key_of(holder)].func) if key_of(holder) in optimizers else None
+        by_config.setdefault("" if root is None else root.id, []).append((block, target))
+    for config, steps in by_config.items():
+        takers = [
+            entry
+            for entry in calls
+            if any(isinstance(one, ast.Name) and one.id == config for one in _given(entry[0]))
+        ]
+        at_once = all(_class_of(entry[0], real_name) in _READ_AT_ONCE for entry in takers)
+        if at_once and all(_all_before(takers, target, block) for block, target in steps):
+            found.append((steps[0][1], takers[-1][0]))
+    return found
+
+
+def _given(call: ast.Call) -> List[Any]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _all_before(calls: Sequence[Tuple[Any, int, Block]], node: Any, block: Block) -> bool:
+    """Tell whether some calls stand before a node in one row of statements that is no loop's."""
+    return (
+        bool(calls)
+        and block.around is None
+        and all(
+            block.holds(of) and of.holds(block) and order(call) < order(node)
+            for call, _, of in calls
+        )
+    )
 
 
 class _Script:

@@ -57,6 +57,24 @@ def test_a_row_that_is_masked_beyond_the_type_is_told_with_its_cure(scene):
     assert "next: goldwatch cure again -f before.json -o again/cure" in said
 
 
+@pytest.mark.parametrize("inner", [overflow, cancelling])
+def test_where_precision_is_the_cause_the_next_command_is_its_cure(scene, inner):
+    """A replay, or a closer look, finds each operator right."""
+    net = scene(inner)
+    net.compare("before")
+    words = ["goldwatch", "compare", "before_dump", "golden", "-f", "before.json", "-o", "again"]
+    said = " ".join(run_here(words, net.folder).stdout.split())
+    assert "next: goldwatch cure again -f before.json -o again/cure" in said, said
+
+
+def test_a_wrong_operator_in_a_narrow_type_has_no_cure_as_its_next_command(scene):
+    net = scene(plain, ("curve", lambda array: array * 3))
+    net.compare("before")
+    words = ["goldwatch", "compare", "before_dump", "golden", "-f", "before.json", "-o", "again"]
+    said = " ".join(run_here(words, net.folder).stdout.split())
+    assert "next: goldwatch" in said and "next: goldwatch cure" not in said, said
+
+
 def test_a_coarse_approximation_is_raised_and_ranked_first(scene):
     net = scene(plain, ("curve", coarse))
     net.compare("before")

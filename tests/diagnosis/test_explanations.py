@@ -73,6 +73,18 @@ def test_float32_is_advised_only_where_values_are_cut_off_at_the_types_limit(
     assert ("float32 does not mend it" in found["next"]) == (largest < 2)
 
 
+@pytest.mark.parametrize("cut", [65504.0, np.inf])
+def test_where_values_are_too_large_is_no_matter_of_places(scene, random, cut):
+    """Four columns of large values hold most of the error, for their values alone are cut off."""
+    data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    golden = data.astype(np.float32) * np.where(np.arange(64) % 16 == 3, 40000.0, 4000.0)
+    device = np.where(np.abs(golden) > 65504, np.sign(golden) * cut, golden)
+    scene.op("broken", "Muls", ["data"], golden.astype(np.float32), device.astype(np.float32))
+    found = explanations(scene)[0]
+    assert found[0]["kind"] == ("saturation" if np.isfinite(cut) else "overflow"), found
+    assert "one-slice" not in [entry["kind"] for entry in found], found
+
+
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_a_constant_output_is_explained_as_not_computed(scene, random, value):
     one_op(scene, random, lambda x: np.full_like(x, value))

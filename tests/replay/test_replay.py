@@ -365,7 +365,8 @@ def test_the_verdict_of_the_comparison_goes_into_the_replays_sentence(device) ->
     failing(device)
     said = (
         "The golden comparison fails but no operator has an error of its own: whose error it is is "
-        "not known; compare the inputs and their producers' outputs."
+        "not known; compare the inputs and their producers' outputs. goldwatch cure tells whether "
+        "float32 mends it: small errors may have grown."
     )
     result = device.replay(result=device.path("plain"))
     assert result.sentence == said and result.exit_code == 0

@@ -22,6 +22,8 @@ KINDS = (
 """Stable ids, listed in docs/reference/verdict.md."""
 
 WRONG_GOLDEN, OTHER_INPUT = "wrong-golden", "other-input"
+_OF_PRECISION = frozenset(["overflow", "flush-to-zero", "rounding"])
+"""Explanations of which an operator in float32 is the remedy."""
 OTHER_WEIGHTS = "other-weights"
 _BLAMELESS = frozenset([WRONG_GOLDEN, OTHER_INPUT, OTHER_WEIGHTS])
 
@@ -124,6 +126,14 @@ class Explanation:
     def blameless(self) -> bool:
         """Whether it clears the operator: something else is wrong."""
         return self.kind in _BLAMELESS or (self.kind == "stale-dump" and self.share > 0)
+
+    @property
+    def of_precision(self) -> bool:
+        """Whether an operator in float32 is the remedy: of values that are cut off, where they are
+        so at the end of their type.
+        """
+        at_the_end = self.kind == "saturation" and self.next == _NEXT["saturation"]
+        return at_the_end or self.kind in _OF_PRECISION
 
     @property
     def clears_all(self) -> bool:

@@ -343,7 +343,9 @@ def background_of(estimate: Estimate) -> float:
 
 
 def _merged(explanations: Iterable[Explanation]) -> List[Explanation]:
-    """Keep the first explanation of each kind; of places along several axes all are listed."""
+    """Keep the first explanation of each kind; of places along several axes all are listed. Where
+    values that are too large make as much of the error, places hold it because their values are.
+    """
     by_kind: Dict[str, Explanation] = {}
     for entry in explanations:
         first = by_kind.setdefault(entry.kind, entry)
@@ -351,6 +353,12 @@ def _merged(explanations: Iterable[Explanation]) -> List[Explanation]:
             by_kind[entry.kind] = replace(
                 first, sentence="%s; %s" % (first.sentence, entry.sentence)
             )
+    place = by_kind.get("one-slice")
+    if place is not None and any(
+        kind in by_kind and by_kind[kind].share >= place.share
+        for kind in ("saturation", "overflow")
+    ):
+        del by_kind["one-slice"]
     return list(by_kind.values())
 
 

@@ -19,7 +19,8 @@ from .summary import Summary
 
 _ALL_RIGHT = (
     "The golden comparison fails but no operator has an error of its own: whose error it is is "
-    "not known; compare the inputs and their producers' outputs."
+    "not known; compare the inputs and their producers' outputs. goldwatch cure tells whether "
+    "float32 mends it: small errors may have grown."
 )
 """With its own inputs each operator is right; where a value overflowed in one, golden data and
 device agree here.

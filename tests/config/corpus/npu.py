@@ -242,9 +242,13 @@ PYTHON_CASES = [
         "call-computed",
         RUN % "DumpConfig(enable_dump=FLAGS.dump, dump_path=os.path.join(a, b), dump_step=str(n), "
         "dump_mode=mode())",
-        [],
+        [(N, "not-known", "/enable_dump")],
     ),
-    ("call-computed-path", RUN % "DumpConfig(enable_dump=True, dump_path=path)", []),
+    (
+        "call-computed-path",
+        RUN % "DumpConfig(enable_dump=True, dump_path=path)",
+        [(N, "not-known", "/dump_path")],
+    ),
     ("call-kwargs", RUN % "DumpConfig(enable_dump=True, **settings)", []),
     ("call-starred", RUN % "DumpConfig(*settings)", []),
     ("call-off", "DumpConfig()", [(W, "all-switches-off", "")]),
@@ -565,8 +569,12 @@ SWITCH_CASES = [
         ("option-on-top", ON + branch("if overflow", DEBUG), BOTH),
         ("option-instead", ON + branch("if overflow", D % False, DEBUG), MAYBE),
         ("set-back", ON + D % False + DEBUG, MAYBE),
-        ("computed", D % "args.dump" + DEBUG, []),
-        ("both-computed", D % "args.dump" + G % "not args.dump", []),
+        ("computed", D % "args.dump" + DEBUG, [(N, "not-known", "/enable_dump")]),
+        (
+            "both-computed",
+            D % "args.dump" + G % "not args.dump",
+            [(N, "not-known", "/enable_dump")],
+        ),
         (
             "early-return",
             branch("def f(o)", branch("if a", ON, "return o"), DEBUG, "return o"),
@@ -656,12 +664,12 @@ NAME_CASES = [
     (
         "name-assigned-twice",
         'M = "outputs"\nif a:\n    M = "all"\n' + RUN % 'DumpConfig(True, "@DIR@", dump_mode=M)',
-        [],
+        [(N, "not-known", "/dump_mode")],
     ),
     (
         "name-of-a-parameter",
         'M = "outputs"\ndef f(M):\n    return ' + RUN % 'DumpConfig(True, "@DIR@", dump_mode=M)',
-        [],
+        [(N, "not-known", "/dump_mode")],
     ),
     (
         "attribute-set-in-another-method",
@@ -674,18 +682,18 @@ NAME_CASES = [
         'class A:\n def f(self):\n  self.mode = "outputs"\n def g(self):\n  return '
         + RUN % 'DumpConfig(True, "@DIR@", dump_mode=self.mode)'
         + '\nA().mode = "all"\n',
-        [],
+        [(N, "not-known", "/dump_mode")],
     ),
     (
         "attribute-set-in-a-loop",
         "class A:\n def f(self):\n  for self.mode in MODES: pass\n def g(self):\n  return "
         + RUN % 'DumpConfig(True, "@DIR@", dump_mode=self.mode)',
-        [],
+        [(N, "not-known", "/dump_mode")],
     ),
     (
         "name-of-itself",
         "M = M\n" + RUN % 'DumpConfig(True, "@DIR@", dump_mode=M)',
-        [],
+        [(N, "not-known", "/dump_mode")],
     ),
 ]
 
@@ -1067,6 +1075,53 @@ OTHER_CASES = NAME_CASES + [
         [(W, "no-dump-section", "")],
     ),
     ("acl-init", 'import acl\nacl.init("acl.json")\n', [(N, "not-judged", "")]),
+    (
+        "acl-init-without-a-file",
+        'import acl\nacl.init()\nacl.mdl.load_from_file("m.om")\n',
+        [(W, "no-dump-section", "")],
+    ),
+    (
+        "acl-set-dump-behind-the-model",
+        'import acl\nacl.init()\nm, _ = acl.mdl.load_from_file("m.om")\nacl.mdl.init_dump()\n'
+        'acl.mdl.set_dump("acl.json")\n',
+        [(N, "not-judged", ""), (W, "set-too-late", "")],
+    ),
+    (
+        "acl-set-dump-before-the-model",
+        'import acl\nacl.init()\nacl.mdl.init_dump()\nacl.mdl.set_dump("acl.json")\n'
+        'm, _ = acl.mdl.load_from_file("m.om")\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "acl-set-dump-between-two-models",
+        'import acl\na = acl.mdl.load_from_file("a.om")\nacl.mdl.set_dump("acl.json")\n'
+        "b = acl.mdl.load_from_mem(data, size)\n",
+        [(N, "not-judged", "")],
+    ),
+    (
+        "acl-set-dump-in-a-loop-over-models",
+        "import acl\nfor name in models:\n    a = acl.mdl.load_from_file(name)\n"
+        '    acl.mdl.set_dump("acl.json")\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "acl-model-loaded-in-a-function",
+        'import acl\ndef load():\n    return acl.mdl.load_from_file("a.om")\n'
+        'acl.mdl.set_dump("acl.json")\nload()\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "map-behind-the-session",
+        CUSTOM + PATH + "with tf.Session(config=c) as s:\n    "
+        'o.parameter_map["enable_dump"].b = True\n',
+        [(W, "set-too-late", "")],
+    ),
+    (
+        "map-between-two-sessions",
+        CUSTOM + PATH + "s = tf.Session(config=c)\n"
+        'o.parameter_map["enable_dump"].b = True\nt = tf.Session(config=c)\n',
+        [],
+    ),
     (
         "aclinit-config",
         'ms.op_debug.aclinit_config({"dump": {"dump_scene": "lite_exception"}})\n',
