@@ -166,8 +166,8 @@ LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
             [row("a", "pass", 0.0)],
             True,
             "The golden comparison fails but no operator has an error of its own: whose error it "
-            "is is not known; compare the inputs and their producers' outputs. goldwatch cure tells "
-            "whether float32 mends it: small errors may have grown.",
+            "is is not known; compare the inputs and their producers' outputs. goldwatch cure "
+            "tells whether float32 mends it: small errors may have grown.",
         ),
         (
             [row("a", "pass", 0.0), row("b", "not_compared")],
