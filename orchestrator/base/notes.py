@@ -225,6 +225,19 @@ NOTES: Dict[str, Said] = {
         "give the model that the om was made from",
         warns=True,
     ),
+    "exact-of-golden": Said(
+        "--exact beside golden data of a framework",
+        "--exact compares bytes, and golden data of a framework are stored in another type and "
+        "layout than a device's",
+        "leave --exact out: values are compared",
+        warns=True,
+    ),
+    "one-folder": Said(
+        "TARGET and GOLDEN are one folder of dumps",
+        "TARGET and GOLDEN are one folder, %s: each tensor is compared with itself",
+        "name the other dump",
+        warns=True,
+    ),
     "original-without-model": Said(
         "--original without a model of the device",
         "--original %s is not used: without the om's json it is not known which of its nodes an "
@@ -246,6 +259,13 @@ NOTES: Dict[str, Said] = {
     "unknown-ops": Said(
         "dumped ops are not the model's",
         "%s in %s: is it the json of the model that was dumped?%s (%s)",
+        warns=True,
+    ),
+    "damaged-files": Said(
+        "dumps, or golden files beside them, cannot be read whole",
+        "%s could not be read whole: %s",
+        "if what writes them has not ended: wait, and the same command compares the rest; "
+        "goldwatch watch compares dumps as they come",
         warns=True,
     ),
     "golden-of-other-steps": Said(
@@ -508,6 +528,12 @@ NOTES: Dict[str, Said] = {
     ),
     "half-of-model": Said(
         "the om holds a part of MODEL", "the om holds a part of MODEL: golden data feed %s"
+    ),
+    "json-of-another-om": Said(
+        "the json of -f names another om than OM",
+        "%s names the om %s, and OM is %s: dumps are asked for by the name in the json",
+        "leave -f out, and atc makes the json of OM",
+        warns=True,
     ),
     "no-acl-json": Said(
         "the program that runs the om is not given the acl.json",

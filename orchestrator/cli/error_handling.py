@@ -241,7 +241,7 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except click.ClickException as error:
         from .usage_errors import usage_problem
 
-        message, hint = usage_problem(error)
+        message, hint = usage_problem(error, words)
         report_error("usage", message, _as_written_here(command, words) or hint, as_json)
         return EXIT_USAGE
     except OutputGone:

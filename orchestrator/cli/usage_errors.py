@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Tuple
+import os
+import re
+from typing import List, Optional, Sequence, Tuple
 
 import click
 
 from ..base.naming import nearest_names
+from .shell_words import shell_word
 
 _NEAR = 0.6
 _PLAIN = {
@@ -24,8 +27,10 @@ def all_options_hint(context: click.Context) -> str:
     return "%s %s shows all options" % (context.command_path, option)
 
 
-def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
-    """Return message and hint for an error of click."""
+def usage_problem(
+    error: click.ClickException, words: Sequence[str] = ()
+) -> Tuple[str, Optional[str]]:
+    """Return message and hint for an error of click; ``words``: the command line."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return _sentence(error.format_message()), None
@@ -33,6 +38,9 @@ def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
     every = all_options_hint(context)
     parameter = _parameter(error, context)
     if isinstance(error, click.NoSuchOption):
+        long = _with_one_dash(error.option_name, words, context.command)
+        if long is not None:
+            return "%s has no option %s" % (where, long[1:]), "write " + long
         message = "%s has no option %s" % (where, error.option_name)
         for argument in context.command.params:
             if isinstance(argument, click.Argument) and _is_meant(error.option_name, argument):
@@ -50,7 +58,40 @@ def usage_problem(error: click.ClickException) -> Tuple[str, Optional[str]]:
         message = "%s: %s: %s" % (where, option_name(parameter), _sentence(error.message))
         return message, _about(parameter) or every
     about = None if parameter is None else _about(parameter)
-    return "%s: %s" % (where, _sentence(error.format_message())), about or every
+    message = _sentence(error.format_message())
+    if "unexpected extra argument" in message:
+        about = _left_apart(words)
+    return "%s: %s" % (where, message), about or every
+
+
+def _with_one_dash(letter: str, words: Sequence[str], command: click.Command) -> Optional[str]:
+    """Return the option that was written with one dash, as those of one letter; None for others."""
+    for word in words:
+        name = "-" + word.partition("=")[0]
+        if word[:2] != "--" and letter.lstrip("-") in word and name in _options(command):
+            return name
+    return None
+
+
+def _left_apart(words: Sequence[str]) -> Optional[str]:
+    """Return what was meant by words that belong together: a limit, or a name with blanks; None
+    where nothing tells.
+    """
+    for before, word, after in zip(words, words[1:], words[2:]):
+        if before == "--limit" and re.match(r"[-+.\d]", after) and not re.search("[=<>]", word):
+            return "write --limit %s=%s" % (word, after)
+    for count in range(2, len(words) + 1):
+        for start in range(len(words) - count + 1):
+            name = " ".join(words[start : start + count])
+            if os.path.exists(name):
+                return "quote a name with blanks: %s" % shell_word(name)
+    for before, word, after in zip(words, words[1:], words[2:]):
+        if before in ("-o", "--out") and not after.startswith("-"):
+            return "if the name has a blank, quote it: %s %s" % (
+                before,
+                shell_word(" ".join([word, after])),
+            )
+    return None
 
 
 def option_name(parameter: click.Parameter) -> str:

@@ -4,9 +4,10 @@ limits.
 
 from __future__ import annotations
 
+import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..base.errors import InputError, UsageError
+from ..base.errors import InputError, MissingPath, UsageError
 from ..base.naming import nearest_names
 from ..base.option_fields import LIMITS, option, options_class
 from ..judging.limits import OWN_HINT, Limit, Limits, named_limits, natural_comparison, parse_limit
@@ -148,6 +149,11 @@ def read_limits(
         try:
             limits = load_limits(name, custom_metrics)
         except InputError as error:
+            if isinstance(error, MissingPath) and re.search("[=<>]", name):
+                raise UsageError(
+                    "--limits takes a file of limits, not %s" % name,
+                    hint="write --limit '%s'" % name,
+                ) from error
             error.hint = _with_custom(error.hint)
             raise
     return limits.overlaid(read_limit_texts(texts, custom_metrics))

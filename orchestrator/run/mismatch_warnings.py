@@ -26,6 +26,7 @@ from ..dumps.golden_set import GoldenSet, hold_other_values
 from ..dumps.place import Place, is_number, name_order
 from ..judging.diagnosis.row_digest import execution_key
 from ..metrics.row import (
+    CORRUPT,
     DUMP_MISSING,
     FAIL,
     GOLDEN_MISSING,
@@ -84,6 +85,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
         *_quantisation(run),
         *_two_builds(run),
         *layers,
+        *_damaged(run),
     ]
     if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
         from ..kinds.wrong_kind_advice import foreign_golden
@@ -197,6 +199,17 @@ def _to_rename(run: Run) -> List[Note]:
     ]
     old_names = [step.old for step in plan if (step.new or "").split(".")[0] in op_names]
     return [note("to-rename", listed(old_names, _SHOWN))] if old_names else []
+
+
+def _damaged(run: Run) -> List[Note]:
+    """Warn of files that could not be read whole, the first with its reason."""
+    reasons: Dict[str, str] = {}
+    for row in run.store.rows("index", verdict=NOT_COMPARED):
+        if row.cause == CORRUPT and row.target_file:
+            reasons.setdefault(row.target_file, row.reason)
+    if not reasons:
+        return []
+    return [note("damaged-files", plural(len(reasons), "file"), next(iter(reasons.values())))]
 
 
 def _is_misnamed(name: str) -> bool:

@@ -586,7 +586,8 @@ class Watch:
             self.options.golden, self.goldens.file_count
         )  # fmt: skip
         advice = without_dumps(*indexes_of(self.options.target, self.options.golden))
-        return InputError("; ".join(filter(None, [message, advice.words])), hint=advice.hint)
+        hint = "%s; whether the program dumps: goldwatch config check acl.json (or its script)"
+        return InputError("; ".join(filter(None, [message, advice.words])), hint=hint % advice.hint)
 
     def finish(
         self,

@@ -428,8 +428,7 @@ class Run:
                 sentence = " ".join(filter(None, [sentence, differences.sentence]))
                 summary = replace(summary, culprit=summary.culprit or differences.culprit)
             code = exit_code(summary, strict=options.strict)
-            if options.original and not self.graphs and not self.comparison:
-                self.notes.append(note("original-without-model", options.original))
+            self._note_misunderstood(summary)
             remarks = (
                 tuple(dict.fromkeys([*self.notes, *self.recomputation().notes])),
                 tuple(self.left_out),
@@ -454,6 +453,17 @@ class Run:
             results.shown,
             results.places,
         )
+
+    def _note_misunderstood(self, summary: Summary) -> None:
+        """Note options that do nothing here, and what was named twice."""
+        options = self.options
+        if options.original and not self.graphs and not self.comparison:
+            self.notes.append(note("original-without-model", options.original))
+        folders = {os.path.realpath(path) for path in (options.target, options.golden)}
+        if self.goldens.kind == "npu" and len(folders) == 1:
+            self.left_out.append(note("one-folder", options.target))
+        if options.exact and self.goldens.kind == "npy" and not summary.outputs:
+            self.left_out.append(note("exact-of-golden"))
 
     def _complete_rows(self) -> List[Place]:
         """Store what belongs to the rows once all are there (overflows, verdicts, networks); return

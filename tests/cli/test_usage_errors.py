@@ -34,6 +34,31 @@ def refused(words, folder, code=2):
             "goldwatch compare --help-all shows all options",
         ),
         (
+            [*COMPARE, "-o", "out", "-html", "p.html"],
+            "compare has no option -html",
+            "write --html",
+        ),
+        (
+            ["report", "out", "-junit=x.xml"],
+            "report has no option -junit",
+            "write --junit",
+        ),
+        (
+            [*COMPARE, "-o", "out", "--limit", "CosineSimilarity", "0.9"],
+            "compare: got unexpected extra argument (0.9)",
+            "write --limit CosineSimilarity=0.9",
+        ),
+        (
+            [*COMPARE, "-o", "out", "--limits", "CosineSimilarity=0.9"],
+            "--limits takes a file of limits, not CosineSimilarity=0.9",
+            "write --limit 'CosineSimilarity=0.9'",
+        ),
+        (
+            [*COMPARE, "-o", "my", "results"],
+            "compare: got unexpected extra argument (results)",
+            "if the name has a blank, quote it: -o 'my results'",
+        ),
+        (
             ["serve", ".", "--port", "9000"],
             "serve has no option --port",
             "--listen takes it: write --listen ADDRESS:PORT",
@@ -185,3 +210,9 @@ def test_a_file_in_place_of_a_folder_is_refused_before_comparing(network, tmp_pa
     assert done.returncode == 4 and "there can be no folder" in done.stderr
     assert "%s is no folder" % (tmp_path / "file") in done.stderr
     assert sorted(os.listdir(str(tmp_path))) == ["file"]
+
+
+def test_a_name_with_a_blank_that_is_there_is_quoted(tmp_path):
+    (tmp_path / "my dumps").mkdir()
+    found = refused(["compare", "my", "dumps", "golden", "-o", "out"], tmp_path)
+    assert found[1] == "quote a name with blanks: 'my dumps'"

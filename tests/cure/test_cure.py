@@ -75,6 +75,20 @@ def test_a_wrong_operator_in_a_narrow_type_has_no_cure_as_its_next_command(scene
     assert "next: goldwatch" in said and "next: goldwatch cure" not in said, said
 
 
+def test_the_json_of_another_om_is_refused(scene):
+    net = scene(overflow)
+    net.compare("before")
+    with open(net.path("before.json"), encoding="utf-8") as stream:
+        text = stream.read()
+    with open(net.path("other.json"), "w", encoding="utf-8") as stream:
+        stream.write(text.replace("large", "grand"))
+    words = ["goldwatch", "cure", "before", "-f", "other.json", "-o", "cured"]
+    done = run_here(words, net.folder)
+    assert done.returncode == 4, done.stdout
+    said = " ".join(done.stderr.split())
+    assert "other.json is not the json of the om that was dumped: it lacks 1 of the" in said, said
+
+
 def test_a_coarse_approximation_is_raised_and_ranked_first(scene):
     net = scene(plain, ("curve", coarse))
     net.compare("before")

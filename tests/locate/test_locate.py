@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -592,7 +593,7 @@ def test_an_om_of_another_model_is_refused_before_anything_runs(place) -> None:
     assert done.returncode == 4 and "is in other.om" in done.stderr, done.stderr
 
 
-def test_golden_data_of_another_model_do_not_make_the_run_a_failed_one(place) -> None:
+def test_golden_data_of_another_model_are_refused_before_anything_runs(place) -> None:
     other_model(place)
     np.save(str(place.folder / "x.npy"), np.ones((2, 32), np.float32))
     made = place.start("golden", "onnx", "dump", "other.onnx", "-i", "x=x.npy", "-o", "golden")
@@ -600,8 +601,30 @@ def test_golden_data_of_another_model_do_not_make_the_run_a_failed_one(place) ->
     words = ["model.onnx", "model.om", "-i", "x=x.npy", "--golden", "golden", "-o", "out"]
     done = place.locate(*words)
     assert done.returncode == 4, done.stdout
-    assert "the outputs of the network could not be compared" in done.stderr
-    assert "is OM made of MODEL?" in done.stderr and "program.log" not in done.stderr
+    said = "--golden is of another model: none of the 3 names in golden is in model.onnx"
+    assert said in done.stderr and "leave it out: golden data are made" in done.stderr
+    assert not (place.folder / "out" / "run").exists()
+
+
+def test_the_json_of_another_model_or_om_is_told_as_such(place) -> None:
+    other_model(place)
+    place.atc("other.onnx", "other.om")
+    for name in ("other", "model"):
+        words = ["atc", "--mode=1", "--om=%s.om" % name, "--json=%s.json" % name]
+        assert subprocess.run(words, cwd=str(place.folder), env=place.environ).returncode == 0
+    done = place.locate("model.onnx", "model.om", "-f", "other.json", "-o", "out")
+    assert done.returncode == 4, done.stdout
+    assert "-f is of another model: none of the " in done.stderr and "atc makes it" in done.stderr
+    shutil.copyfile(str(place.folder / "model.om"), str(place.folder / "renamed.om"))
+    words = ["model.onnx", "renamed.om", "-f", "model.json", "-o", "named", "--dry-run"]
+    said = " ".join(place.locate(*words).stdout.split())
+    assert "model.json names the om model, and OM is renamed.om" in said, said
+
+
+def test_a_cure_in_the_folder_of_a_search_that_kept_less_says_why_not(finished) -> None:
+    done = finished.locate("model.onnx", "model.om", "-o", "out", "--cure")
+    assert done.returncode == 2, done.stderr
+    assert "out holds a search that kept other dumps (--keep): the om has to run" in done.stderr
 
 
 def test_a_run_stopped_by_the_user_is_judged_and_run_again(place, until) -> None:

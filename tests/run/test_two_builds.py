@@ -318,6 +318,23 @@ def test_an_original_model_without_the_models_json_is_warned_of(tmp_path):
     assert "is not used" not in run_here([*command, "-f", "net.json", "--force"], tmp_path).stderr
 
 
+def test_bytes_beside_golden_data_are_told_not_to_be_comparable(tmp_path):
+    tree(tmp_path / "new", [("a", "Sigmoid", [], drawn(0))])
+    os.makedirs(str(tmp_path / "old"))
+    np.save(str(tmp_path / "old" / "a.0.1767323045000000.npy"), drawn(0).astype(np.float32))
+    done = run_here(["goldwatch", "compare", "new", "old", "-o", "out", "--exact"], tmp_path)
+    assert done.returncode == 3, done.stdout
+    assert "warning: --exact compares bytes, and golden data of a framework" in done.stderr
+    assert "leave --exact out: values are compared" in done.stdout
+
+
+def test_one_folder_named_twice_is_warned_of(tmp_path):
+    dumped(tmp_path, "new")
+    os.symlink("new", str(tmp_path / "old"))
+    done = run_here(["goldwatch", "compare", "new", "old", "-o", "out"], tmp_path)
+    assert "warning: TARGET and GOLDEN are one folder, new" in done.stderr, done.stderr
+
+
 def test_of_two_dumps_as_wrong_neither_is_what_the_operator_computed(tmp_path):
     dumped(tmp_path, "old")
     for step in ("0", "1"):

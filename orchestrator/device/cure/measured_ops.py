@@ -26,7 +26,9 @@ import numpy as np
 
 from ...base.element_types import BY_GE_NAME
 from ...base.errors import GoldwatchError, InputError
+from ...base.naming import parse_dump_name
 from ...base.notes import Note, note
+from ...base.wording import listed
 from ...dumps.place import Place
 from ...judging.by_recomputation import RecomputationVerdict
 from ...judging.diagnosis.observed_ops import ObservedOp, ObservedOps
@@ -268,6 +270,7 @@ class _Measuring:
                 and node.type not in FIXED_TYPES
             )
         ]
+        self._require_its_model()
         ops = [self._op(node) for node in nodes]
         observed = [op for op in ops if op is not None]
         self._on_progress("computing again", 0, len(observed))
@@ -298,6 +301,20 @@ class _Measuring:
             ),
             tuple(self._notes()),
         )
+
+    def _require_its_model(self) -> None:
+        """Raise InputError where the model is that of another om than the result's."""
+        planner = self._engine.places.planner(self._place)
+        files = {op.file for op in self._seen.ops if op.file}
+        names = filter(None, (parse_dump_name(os.path.basename(file)) for file in sorted(files)))
+        unknown = [name.op_name for name in names if not planner.knows(name.op_name)]
+        if unknown:
+            raise InputError(
+                "%s is not the json of the om that was dumped: it lacks %d of the %d operators of "
+                "the result (%s)"
+                % (self._graph.path, len(unknown), len(files), listed(unknown, 3)),
+                hint="give that om's: atc --mode=1 --om=MODEL.om --json=MODEL.json",
+            )
 
     def _path(self, rel: str) -> str:
         root = self._engine.catalogue.root

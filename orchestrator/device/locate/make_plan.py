@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Callable, List, NoReturn, Optional, Sequence, Tuple, TypeVar
+from typing import Callable, List, NoReturn, Optional, Sequence, Set, Tuple, TypeVar
 
 from ...adapters.caffe.choose_backend import ModulePaths, choose_backend
 from ...adapters.child_python import resolve_python, runs
@@ -15,12 +15,14 @@ from ...adapters.pythons import in_environments, on_path
 from ...adapters.tensorflow.pythons import find_tensorflow_python
 from ...base.errors import GoldwatchError, InputError, MissingPath, UsageError, require_file
 from ...base.mounts import free_bytes, nearest_folder
+from ...base.naming import printable, sanitise_golden
 from ...base.notes import note
 from ...base.pool import default_jobs
 from ...base.wording import listed, size_text
 from ...config.dump_size_rules import acl_size
 from ...config.models import Models
 from ...config.path_rules import forbidden_characters
+from ...dumps.golden_set import GoldenSet
 from ...kinds import kind as kinds
 from ...kinds.files import kind_of_file
 from ...model.graph import ModelGraph
@@ -110,7 +112,10 @@ def make_plan(request: Request, make_json: Make, folder: str) -> Plan:
         and (plan.original.kind != OM or plan.golden_om is not None)
     ):
         graph = load_model(plan.interface.path)
-        _check_kinship(plan, plan.original, graph)
+        if request.om_json is not None:
+            _note_other_name(plan, graph)
+        if _is_of_another_model(plan, plan.original, graph):
+            return plan
         if takes_inner_values(plan, plan.original, plan.interface, graph, files, folder):
             add_runs(plan, plan.original, plan.interface, files, combinations)
             _estimate(plan, graph)
@@ -156,32 +161,63 @@ def _check_golden(plan: Plan, golden: str) -> None:
         )
 
 
-def _check_kinship(plan: Plan, original: OriginalModel, om: ModelGraph) -> None:
-    """Find whether the om is of another model: where no original name that its ops hold is in
-    MODEL, nothing has golden data. A SavedModel, and a file that only its framework reads, are not
-    looked at, nor golden data that the user has already.
+def _note_other_name(plan: Plan, om: ModelGraph) -> None:
+    """Note where a json that was given names another om than the one that is to run."""
+    name = os.path.splitext(os.path.basename(plan.request.om))[0]
+    if om.name and om.name != name:
+        plan.notes.append(note("json-of-another-om", om.path, printable(om.name), plan.request.om))
+
+
+def _is_of_another_model(plan: Plan, original: OriginalModel, om: ModelGraph) -> bool:
+    """Tell, and note as problems, whether the om, or golden data that the user has, are of another
+    model: where none of their names of nodes is in MODEL, nothing has golden data. A SavedModel,
+    and a file that only its framework reads, are not looked at.
     """
+    golden = plan.request.golden
+    names: Set[str] = set()
     if plan.golden_om is not None:
         theirs = {
             name for op in computing_ops(load_model(plan.golden_om.path)) for name in op.originals
         }
         held = [name in theirs for op in computing_ops(om) for name in op.originals]
-    elif original.kind in (CAFFE, ONNX, TENSORFLOW) and plan.request.golden is None:
+    elif original.kind in (CAFFE, ONNX, TENSORFLOW):
         try:
             nodes = read_nodes(original.path)
         except GoldwatchError:
-            return
+            return False
         held = [bool(numbers) for _, found in held_nodes(om, nodes) for numbers in found]
+        names = {sanitise_golden(name) for name in nodes.names}
     else:
-        return
+        return False
+    before = len(plan.problems)
     if held and not any(held):
+        of_json = "give the json of OM, or leave -f out: atc makes it"
         plan.problems.append(
             Problem(
-                "OM is of another model: none of the %d original names in %s is in %s"
-                % (len(held), om.path or "its json", original.path),
-                "convert MODEL with atc, and name that om",
+                "%s is of another model: none of the %d original names in %s is in %s"
+                % (
+                    "OM" if plan.request.om_json is None else "-f",
+                    len(held),
+                    om.path or "its json",
+                    original.path,
+                ),
+                "convert MODEL with atc, and name that om"
+                if plan.request.om_json is None
+                else of_json,
             )
         )
+    ours = set() if golden is None else {*map(sanitise_golden, GoldenSet(golden).op_names())}
+    # Inputs of many models have the same names.
+    ours -= {sanitise_golden(each.name) for each in original.inputs or ()}
+    if ours and names and not ours & names:
+        plan.problems.append(
+            Problem(
+                "--golden is of another model: none of the %d names in %s is in %s"
+                % (len(ours), golden, original.path),
+                "leave it out: golden data are made",
+            )
+        )
+    return len(plan.problems) > before
 
 
 def _check_out(plan: Plan) -> None:

@@ -125,11 +125,17 @@ class Steps:
         }
         if changed:
             name, reasons = next(iter(changed.items()))
+            hint = "-o names another folder; --force does what has changed again and keeps the rest"
+            if reasons == ["--keep"]:
+                raise UsageError(
+                    "%s holds a search that kept other dumps (--keep): the om has to run again"
+                    % self._out,
+                    hint=hint.replace("what has changed", "that"),
+                )
             raise UsageError(
                 "%s holds a search with other inputs: %s changed since its step %s"
                 % (self._out, listed(reasons, 4), name),
-                hint="-o names another folder; --force does what has changed again and keeps the "
-                "rest",
+                hint=hint,
             )
         unknown = [path for step in steps if step.name not in self._state for path in _full(step)]
         if unknown:
