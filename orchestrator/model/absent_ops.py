@@ -1,12 +1,13 @@
 """Why an op has no dump: it did not run, was not requested, or was optimised away. What ran is read
 off the dumps.
 
-Only one gear of a dynamic batch, image size or dims runs, only one branch of an If or Case is
-taken, and the body of a While may never run. An op that only moves tensors in memory has no dump
-where the compiler places them there from the start.
+Only one gear of a dynamic batch, image size or dims runs, only one branch of an If or Case, or of
+TensorFlow's older Switch and Merge, is taken, and the body of a While may never run. An op that
+only moves tensors in memory has no dump where the compiler places them there from the start.
 
 Source: GE's public sources (``subgraph_name`` holds the graphs that an op runs; its local engine
-runs Reshape and its like without a task; its ONNX parser names the nodes of branches).
+runs Reshape and its like without a task; its ONNX parser names the nodes of branches; its pass from
+Switch to StreamSwitch leaves control edges to what read a Switch).
 """
 
 from __future__ import annotations
@@ -50,6 +51,11 @@ _BRANCH_NAME = re.compile(
 """How GE's parsers begin names in a branch, before a slash: that of ONNX the names of the nodes,
 that of TensorFlow the original names (it names a node by its If, its function and a number).
 """
+
+_MERGES = frozenset(["Merge", "RefMerge", "StreamMerge"])
+_SWITCHES = frozenset(["Switch", "RefSwitch", "SwitchN"])
+_STREAM_SWITCHES = frozenset(["StreamSwitch", "StreamSwitchN", "StreamActive"])
+_OF_LOOPS = frozenset(["Enter", "RefEnter", "NextIteration", "RefNextIteration"])
 
 _GEAR, _BRANCH, _BODY = "gear", "branch", "body"
 _SHOWN = 3
@@ -97,17 +103,20 @@ class _Parts:
         self._above: Dict[int, Tuple[_Part, ...]] = {}
         self._of: Dict[int, Tuple[_Part, ...]] = {}
         self.members: Dict[_Part, List[OpNode]] = {}
+        # Branches of a Merge that hand a value on, without an op of their own.
+        self._empty: List[_Part] = []
         self.families: Dict[str, List[_Part]] = {}
         for op in graph.ops:
             parts = self._parts_of(op)
             if parts:
                 self._of[op.position] = parts
+        self._merged(graph)
         if any(part.owner for parts in self._of.values() for part in parts):
             self._inserted_into_branches(graph)
         for op in graph.ops:
             for part in self.of(op):
                 self.members.setdefault(part, []).append(op)
-        for part in self.members:
+        for part in (*self._empty, *self.members):
             self.families.setdefault(part.family, []).append(part)
 
     def __bool__(self) -> bool:
@@ -130,6 +139,28 @@ class _Parts:
             return above
         names = (op.name, *op.originals[:1])
         return (*above, *next(filter(None, map(_branches_in_name, names)), ()))
+
+    def _merged(self, graph: ModelGraph) -> None:
+        """Add the branches between a Switch and a Merge: the outermost first, which are merged
+        last.
+        """
+        for merge in reversed(graph.ops):
+            if merge.type not in _MERGES:
+                continue
+            arms = [_arm(graph, merge, source) for source in merge.inputs if source is not None]
+            if len(arms) < 2 or any(arm is None for arm in arms):
+                continue
+            for number, arm in enumerate(arms):
+                part = _Part(
+                    _BRANCH, "%d" % merge.position, "input %d" % number,
+                    "%s (%s)" % (merge.name, merge.type),
+                )  # fmt: skip
+                others = [other for other in arms if other is not arm]
+                own = [at for at in arm or () if not any(at in (other or ()) for other in others)]
+                for at in own:
+                    self._of[at] = (*self._of.get(at, ()), part)
+                if not own:
+                    self._empty.append(part)
 
     def _inserted_into_branches(self, graph: ModelGraph) -> None:
         """Add the ops that the compiler inserted into branches that only names tell: they read an
@@ -165,6 +196,50 @@ class _Parts:
             kind = _BODY if place == _LOOP_BODY else ""
             return (*above, _Part(kind, family, name, "%s (%s)" % (owner.name, owner.type)))
         return above
+
+
+def _arm(graph: ModelGraph, merge: OpNode, source: Tuple[str, int]) -> Optional[Set[int]]:
+    """Return the positions of the ops between a Switch and an input of a Merge; None where that is
+    a loop's, or no Switch leads to it.
+    """
+    first = graph.producer(merge, source[0])
+    # How many branches within this one an op lies in.
+    waiting = [] if first is None else [(first, 0)]
+    seen: Set[Tuple[int, int]] = set()
+    readers: Dict[int, Set[int]] = {}
+    begins: List[int] = []
+    while waiting:
+        op, depth = waiting.pop()
+        if op.type in _OF_LOOPS:
+            return None
+        if op.type in _SWITCHES and not depth:
+            begins.append(op.position)
+            continue
+        if (op.position, depth) in seen:
+            continue
+        seen.add((op.position, depth))
+        controls = [graph.producer(op, name) for name in op.controls]
+        by_stream = any(one is not None and one.type in _STREAM_SWITCHES for one in controls)
+        if by_stream and not depth:
+            # What it reads is made before, whatever is taken.
+            readers.setdefault(-1, set()).add(op.position)
+            begins.append(-1)
+            continue
+        depth += (op.type in _MERGES) - (op.type in _SWITCHES or by_stream)
+        before = [graph.producer(op, one[0]) for one in op.inputs if one is not None]
+        before += [] if by_stream else controls
+        for one in filter(None, before):
+            readers.setdefault(one.position, set()).add(op.position)
+            waiting.append((one, depth))
+    if not begins:
+        return None
+    # A constant or a predicate from outside is made whatever is taken.
+    arm: Set[int] = set()
+    while begins:
+        new = readers.get(begins.pop(), set()) - arm
+        arm |= new
+        begins += new
+    return arm
 
 
 def _branches_in_name(name: str) -> Tuple[_Part, ...]:
@@ -276,7 +351,8 @@ class Absence:
     def _dumps(self, part: _Part) -> bool:
         """Return whether a part leaves dumps when it runs."""
         return any(
-            self._fixed(op) is None and op.type not in _PLACING for op in self._parts.members[part]
+            self._fixed(op) is None and op.type not in _PLACING
+            for op in self._parts.members.get(part, ())
         )
 
     def _placed(self, op: OpNode) -> Optional[str]:

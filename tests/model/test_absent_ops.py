@@ -160,6 +160,69 @@ def test_the_branch_of_a_case_that_original_names_tell_may_not_have_run(model, w
     assert absent(graph, "y", names[1]) == {names[0]: not_taken, names[2]: not_taken}
 
 
+def switched(write, streams, passing=False):
+    """A conditional of TensorFlow's older kind, as it is written or as GE runs it: a branch of two
+    ops, and one of one op or of none, and a conditional within the first.
+    """
+    if streams:
+        head = [write.op("s", "StreamSwitch", inputs=["p:0"]),
+                write.op("t", "StreamActive", inputs=["s:-1"])]  # fmt: skip
+        then, other, merge = ["x:0", "t:-1"], ["x:0", "s:-1"], "StreamMerge"
+    else:
+        head = [write.op("s", "Switch", inputs=["x:0", "p:0"])]
+        then, other, merge = ["s:1"], ["s:0"], "Merge"
+    ops = [write.op("x"), write.op("p"), *head, write.op("a", inputs=then)]
+    if streams:
+        ops += [write.op("s2", "StreamSwitch", inputs=["p:0", "a:-1"])]
+        inner = [["a:0", "s2:-1"], ["a:0", "s2:-1"]]
+    else:
+        ops += [write.op("s2", "Switch", inputs=["a:0", "p:0"])]
+        inner = [["s2:0"], ["s2:1"]]
+    ops += [write.op("b", inputs=inner[0]), write.op("c", inputs=inner[1])]
+    ops += [write.op("m2", merge, inputs=["b:0", "c:0"])]
+    ops += [] if passing else [write.op("d", inputs=other)]
+    last = "s:0" if passing else "d:0"
+    ops += [write.op("m", merge, inputs=["m2:0", last]), write.op("y", inputs=["m:0"])]
+    return {"net": ops}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_ops_between_a_switch_and_a_merge_that_was_fed_by_the_other_branch(
+    model, write, streams
+) -> None:
+    graph = model(switched(write, streams))
+    kind = "StreamMerge" if streams else "Merge"
+    always = ("x", "p", "y") if streams else ("x", "p", "s", "m", "y")
+    of_m, of_m2 = (
+        (ABSENT, "this branch of %s (%s) was not taken" % (name, kind)) for name in ("m", "m2")
+    )
+    found = absent(graph, *always, "d")
+    assert {name: found[name] for name in "abc"} == dict.fromkeys("abc", of_m)
+    found = absent(graph, *always, "a", "c", *([] if streams else ["s2", "m2"]))
+    assert (found["b"], found["d"]) == (of_m2, of_m)
+    # What stands before is missed, and so is what the branch that was taken lacks.
+    found = absent(graph, "p", *always[2:], "c")
+    assert (found["x"], found["a"]) == ((NOT, "no dump file"),) * 2
+
+
+def test_a_switch_whose_other_branch_hands_the_value_on(model, write) -> None:
+    graph = model(switched(write, False, passing=True))
+    found = absent(graph, "x", "p", "s", "m", "y")
+    assert found["a"] == (ABSENT, "no branch of m (Merge) that dumps was taken")
+    assert "a" not in absent(graph, "x", "p", "s", "s2", "a", "b", "m2", "m", "y")
+
+
+def test_the_merge_of_a_loop_joins_no_branches(model, write) -> None:
+    ops = [
+        write.op("x"), write.op("e", "Enter", inputs=["x:0"]),
+        write.op("m", "Merge", inputs=["e:0", "n:0"]), write.op("p", inputs=["m:0"]),
+        write.op("s", "Switch", inputs=["m:0", "p:0"]), write.op("body", inputs=["s:1"]),
+        write.op("n", "NextIteration", inputs=["body:0"]),
+        write.op("q", "Exit", inputs=["s:0"]), write.op("y", inputs=["q:0"]),
+    ]  # fmt: skip
+    assert absent(model({"net": ops}), "x", "p", "y")["body"] == (NOT, "no dump file")
+
+
 @pytest.mark.parametrize("kind", ["IteratorV2", "Iterator", "GetNext"])
 def test_what_hands_out_training_data_need_not_be_dumped(model, write, kind) -> None:
     graph = model({"net": [write.op("next", kind), write.op("y", inputs=["next:0"])]})

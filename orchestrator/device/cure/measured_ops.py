@@ -313,7 +313,7 @@ class _Measuring:
                 "%s is not the json of the om that was dumped: it lacks %d of the %d operators of "
                 "the result (%s)"
                 % (self._graph.path, len(unknown), len(files), listed(unknown, 3)),
-                hint="give that om's: atc --mode=1 --om=MODEL.om --json=MODEL.json",
+                hint="give the json of that om",
             )
 
     def _path(self, rel: str) -> str:
