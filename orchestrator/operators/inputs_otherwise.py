@@ -100,6 +100,14 @@ _SIZES: Sequence[Tuple[str, Callable[[Array], Array]]] = (
     ("0 throughout", np.zeros_like),
 )
 """What may become of the values of weights, scales and exponents."""
+_NORMALISING = frozenset([
+    "LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization",
+    "MeanVarianceNormalization", "LpNormalization", "SimplifiedLayerNormalization",
+])  # fmt: skip
+_NORMALISED_TO_NOTHING = (
+    ("0 throughout, as where its variance is beyond the type's range", np.zeros_like),
+)
+"""What a normalised input comes to where what it is divided by is infinite."""
 ARITHMETIC = "the arithmetic"
 """How variants are named that round to narrower types inside."""
 NARROWED = ("rounded to float16", "rounded to bfloat16")
@@ -194,14 +202,17 @@ def changed_inputs(node: Node, inputs: Inputs, ordered: bool = True) -> Iterator
             continue
         name, kind = input_name(node, number), value.array.dtype.kind
         changes = [
+            *(_NORMALISED_TO_NOTHING if not number and node.type in _NORMALISING else ()),
             *((words, change) for kinds, words, change in _VALUES if kind in kinds),
             *(_SIZES if number and kind == "f" else ()),
             *(BEYOND_FLOAT16 if kind == "f" and np.any(np.abs(value.array) > _FLOAT16_MAX) else ()),
             *(_turned(value.array) if value.array.size > 1 and ordered else ()),
         ]
         for words, change in changes:
-            if not number and words == "its first index along axis 0 for all":
-                # What all samples hold of the first one is told of the run.
+            first = not number and words.startswith("its first index along")
+            if first and (node.type in _NORMALISING or words.endswith("axis 0 for all")):
+                # What all samples hold of the first one is told of the run, and what has one value
+                # along an axis is normalised to nothing, whatever it is.
                 continue
             yield Variant(name, words, AS_IT_IS, node, replaced(number, change))
 

@@ -745,6 +745,53 @@ def test_an_epsilon_is_not_taken_for_the_unbiased_variance_that_comes_near(net):
     assert "unbiased" not in entry["sentence"]
 
 
+def with_one_op(net, op, x, wrong, held=()):
+    """Compare a network of one operator between two others with a device that does ``wrong``."""
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        op,
+        node("Abs", ["u"], ["y"], name="last"),
+    ]
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    net.prepare(build.model(nodes, *ends, list(held)), {"x": x}, fault=("op", wrong))
+    _, document, said = net.compare()
+    return only_suspect(document["summary"])["explanations"][0], said
+
+
+def test_a_normalisation_whose_variance_overflows_has_no_first_index_for_all(net):
+    """What it normalises is 0 then, and its output the bias, whatever it reads."""
+    random = np.random.RandomState(5)
+    x = (random.standard_normal((4, 6, 32)) * 300).astype(np.float16).astype(np.float32)
+    bias = random.standard_normal(32).astype(np.float16).astype(np.float32)
+    held = [build.weight("s", random.rand(32).astype(np.float32) + 1), build.weight("b", bias)]
+    op = node("LayerNormalization", ["t", "s", "b"], ["u"], name="op")
+    entry, _ = with_one_op(net, op, x, lambda array: np.broadcast_to(bias, array.shape), held)
+    assert "its input 0 throughout, as where its variance is beyond" in entry["sentence"], entry
+    assert "first index" not in entry["sentence"]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_infinities_where_nothing_is_too_large_are_no_overflow(net, large):
+    """A core that did not write its part; of large inputs sums on the way may have overflowed."""
+    random = np.random.RandomState(5)
+    x = (random.standard_normal((64, 8)) * (300 if large else 1)).astype(np.float16)
+
+    def wrong(array):
+        made = np.array(array)
+        made[48:] = np.where(random.rand(16, 8) > 0.5, np.inf, 0)
+        return made
+
+    op = node("Softmax", ["t"], ["u"], name="op", axis=-1)
+    entry, said = with_one_op(net, op, x.astype(np.float32), wrong)
+    cured = "next: goldwatch cure" in " ".join(said.split())
+    if large:
+        assert (entry["kind"], cured) == ("overflow", True), entry
+    else:
+        assert "no overflow, what is computed there is 0." in entry["sentence"], entry
+        assert "they stand in indices 48 to 63 of axis 0 (of 64) alone" in entry["sentence"]
+        assert not cured and "the operator's tiling" in entry["next"]
+
+
 @pytest.mark.parametrize("taken", ["of the first", "of nobody"])
 def test_a_group_with_other_weights_is_not_said_to_be_not_written_alone(net, taken):
     random, shape = np.random.RandomState(7), (1, 8, 8, 8)
@@ -799,6 +846,8 @@ def test_whole_numbers_of_fewer_bits_are_named(dtype, wraps):
     words = "the low" if wraps else "the nearest of"
     if (wraps, dtype) != (False, "uint8"):
         assert words in said(x).sentence and "narrowed to %s" % dtype in said(x).sentence
+        (entry,) = by_variants(VariantSearch([], [], 0, said(x)), "op")
+        assert entry.kind == "overflow" and not entry.of_precision
     x[3, 4] += 1
     assert said(x) is None
 

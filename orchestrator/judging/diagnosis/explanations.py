@@ -22,7 +22,7 @@ KINDS = (
 """Stable ids, listed in docs/reference/verdict.md."""
 
 WRONG_GOLDEN, OTHER_INPUT = "wrong-golden", "other-input"
-_OF_PRECISION = frozenset(["overflow", "flush-to-zero", "rounding"])
+_OF_PRECISION, _TOO_LARGE = {"flush-to-zero", "rounding"}, {"overflow", "saturation"}
 """Explanations of which an operator in float32 is the remedy."""
 OTHER_WEIGHTS = "other-weights"
 _BLAMELESS = frozenset([WRONG_GOLDEN, OTHER_INPUT, OTHER_WEIGHTS])
@@ -129,11 +129,11 @@ class Explanation:
 
     @property
     def of_precision(self) -> bool:
-        """Whether an operator in float32 is the remedy: of values that are cut off, where they are
-        so at the end of their type.
+        """Whether an operator in float32 is the remedy: of values that are too large where it is
+        said so, for those that a bound cuts off, and whole numbers, are not mended.
         """
-        at_the_end = self.kind == "saturation" and self.next == _NEXT["saturation"]
-        return at_the_end or self.kind in _OF_PRECISION
+        told = self.next == _NEXT.get(self.kind) or "goldwatch cure" in self.next
+        return self.kind in _OF_PRECISION or (self.kind in _TOO_LARGE and told)
 
     @property
     def clears_all(self) -> bool:

@@ -66,6 +66,11 @@ _NEXT_BEYOND = (
     "keep what stands there within float16's range in the original model (a mask of -65504 or -1e4 "
     "excludes as well), or compute %s and what reads it in float32: goldwatch cure says which"
 )
+_NEXT_NOT_WRITTEN = (
+    "look at the operator's tiling in the compiled model (what each core computes, and how much of "
+    "the memory on the chip that takes), and run the same input twice: what was not written may "
+    "hold other values then"
+)
 _OTHER_INPUT = (
     "the first operator is right but for its input, which was not dumped: the device may have "
     "been fed with other data"
@@ -136,7 +141,7 @@ def explanations_by_computing(
     if assumed and not patterns:
         return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
     explanations = [
-        _of_computed(entry)
+        _no_overflow(entry, recomputed) or _of_computed(entry)
         for entry in patterns
         if entry.kind not in (_NOT_HERE if searched is not None else _NOT_HERE[:1])
         # Larger numbers become 0 by a threshold, which is a variant.
@@ -155,6 +160,50 @@ def explanations_by_computing(
             _of_computed(entry) for entry in without_pattern(alone, pair, NOTHING_AROUND)
         ]
     return explanations or [unexplained(search, right)]
+
+
+def _no_overflow(entry: Explanation, recomputed: ComputedPair) -> Optional[Explanation]:
+    """Return what is said of infinities that no overflow makes: what is computed there is within
+    the type, and so is whatever may be summed, multiplied, squared or raised of the inputs on the
+    way; None for others, and where that is not known.
+    """
+    if entry.kind != "overflow":
+        return None
+    computed = np.asarray(recomputed.computed)
+    wrong = np.isinf(recomputed.actual) & np.isfinite(computed)
+    largest = rounding_of(recomputed.dtype).largest
+    if not wrong.any():
+        return None
+    size, product, count = 0.0, 1.0, 1
+    for _, values in recomputed.inputs:
+        values = np.asarray(values)
+        if values.dtype.kind == "f":
+            of_this = float(np.abs(values).max(initial=0.0))
+            size, product = max(size, of_this), product * max(of_this, 1.0)
+        if values.ndim:
+            # Over a batch nothing is summed, but of a batch alone.
+            count = max(count, values.size // max(len(values), 1), len(values))
+    with np.errstate(over="ignore"):
+        reached = count * max(product, size * size, float(np.exp(size)))
+    at_most = float(np.abs(computed[wrong]).max())
+    if not max(reached, at_most) < largest:
+        return None
+    sentence = (
+        "%s: no overflow, what is computed there is %.3g at most, and no sum, product or power of "
+        "its inputs is beyond %s%s"
+        % (entry.sentence, at_most, recomputed.dtype, _where_alone(wrong))
+    )
+    return Explanation("unexplained", 0.0, sentence, _NEXT_NOT_WRITTEN)
+
+
+def _where_alone(wrong: Any) -> str:
+    """Return along which axes elements stand in a part alone, at its beginning or its end."""
+    parts = []
+    for axis, length in enumerate(wrong.shape):
+        (at,) = np.nonzero(wrong.any(axis=tuple(set(range(wrong.ndim)) - {axis})))
+        if (at[0] == 0) != (at[-1] == length - 1):
+            parts.append("%d to %d of axis %d (of %d)" % (at[0], at[-1], axis, length))
+    return "; they stand in indices %s alone" % ", ".join(parts) if parts else ""
 
 
 def _all_tiny(recomputed: ComputedPair) -> bool:
