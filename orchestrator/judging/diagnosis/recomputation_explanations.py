@@ -165,14 +165,15 @@ def explanations_by_computing(
 def _no_overflow(entry: Explanation, recomputed: ComputedPair) -> Optional[Explanation]:
     """Return what is said of infinities that no overflow makes: what is computed there is within
     the type, and so is whatever may be summed, multiplied, squared or raised of the inputs on the
-    way; None for others, and where that is not known.
+    way, and larger numbers are there beside them; None for others, and where that is not known.
     """
     if entry.kind != "overflow":
         return None
     computed = np.asarray(recomputed.computed)
     wrong = np.isinf(recomputed.actual) & np.isfinite(computed)
     largest = rounding_of(recomputed.dtype).largest
-    if not wrong.any():
+    kept = np.isfinite(recomputed.actual) & np.isfinite(computed)
+    if not wrong.any() or np.abs(computed[wrong]).min() > np.abs(computed[kept]).max(initial=0.0):
         return None
     size, product, count = 0.0, 1.0, 1
     for _, values in recomputed.inputs:
