@@ -172,8 +172,14 @@ def _no_overflow(entry: Explanation, recomputed: ComputedPair) -> Optional[Expla
     computed = np.asarray(recomputed.computed)
     wrong = np.isinf(recomputed.actual) & np.isfinite(computed)
     largest = rounding_of(recomputed.dtype).largest
-    kept = np.isfinite(recomputed.actual) & np.isfinite(computed)
-    if not wrong.any() or np.abs(computed[wrong]).min() > np.abs(computed[kept]).max(initial=0.0):
+    kept = computed[np.isfinite(recomputed.actual) & np.isfinite(computed)]
+    by_size = [
+        (sign * computed[of_sign]).min() > (sign * kept).max(initial=0.0)
+        for sign in (1.0, -1.0)
+        for of_sign in [wrong & (recomputed.actual * sign > 0)]
+        if of_sign.any()
+    ]
+    if all(by_size):
         return None
     size, product, count = 0.0, 1.0, 1
     for _, values in recomputed.inputs:
