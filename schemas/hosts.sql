@@ -1,11 +1,20 @@
--- What the store of a run of several hosts (goldwatch watch --merge) has besides store.sql. Its table row holds the rows that did not
+-- What the store of a run of several hosts (goldwatch watch --merge) has besides store.sql. Its view row shows the rows that did not
 -- pass, up to --max-rows of them, and all rows of the device and step where the first divergence lies; the tables below tell of all rows.
 -- Facts of table run besides those of store.sql:
 --   hosts         for each host how far its store has been read
 --   judged_by     the limits, metrics and columns of the hosts' own runs
 --   left_out      for each host how many rows that did not pass have no place here
 
-ALTER TABLE row ADD COLUMN host TEXT NOT NULL DEFAULT '';
+ALTER TABLE place ADD COLUMN host TEXT NOT NULL DEFAULT '';
+DROP VIEW row;
+CREATE VIEW row AS
+SELECT
+    row_at_place.id, key, time, device, model, model_id, step, "index", op_sequence, op_type, op, "group", golden, tensor.tensor, kind,
+    tensor_index, shape, target_dtype, golden_dtype, address, golden_address, CosineSimilarity, MaxAbsoluteError, AccumulatedRelativeError,
+    RelativeEuclideanDistance, KullbackLeiblerDivergence, StandardDeviation, MeanAbsoluteError, RootMeanSquareError, MaxRelativeError,
+    MeanRelativeError, WorstSliceDistance, DifferentElements, user_metrics, worst_slice, nan, inf, overflow, verdict, reason, reason_codes,
+    decided_by, warning, cause, target_file, golden_file, graph_index, timestamp_us, position, row_at_place.sum, host
+FROM row_at_place LEFT JOIN place ON place.id = place_id LEFT JOIN tensor ON tensor.id = tensor_id;
 
 -- Each metric of each tensor in each step, over all devices of all hosts. Names that are not known are ''. NaN is no value: a metric that
 -- no device has a value of (it does not apply, or NaN and Inf differ from golden data) has no line.

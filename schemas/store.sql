@@ -30,17 +30,21 @@ CREATE TABLE run (
     sum   TEXT NOT NULL
 );
 
--- The current, finished rows: as many as result.json and the result files have. A row that is found again is deleted and inserted, so id
--- (the rowid) rises in the order of arrival and is never used twice. The first is the microseconds from 1970 to the store's making, below
--- 2**53: no id of a store that was here before comes again.
-CREATE TABLE row (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    key TEXT NOT NULL UNIQUE,            -- what the row is about; the same after a restart
+-- The current, finished rows: view row, as many as result.json and the result files have. What the rows of a place, and those of a tensor at
+-- all places, share is stored once, in the tables place and tensor; a line there may have no row any more. A row's sum is of the columns of
+-- the view. A row that is found again is deleted and inserted, so id rises in the order of arrival and is never used twice. The first is the
+-- microseconds from 1970 to the store's making, below 2**53: no id of a store that was here before comes again.
+CREATE TABLE place (
+    id INTEGER PRIMARY KEY,
     time TEXT,                           -- time, device, model, model_id and step are folders of the dump tree; null outside one
     device TEXT,                         -- the device's folder
     model TEXT,                          -- the model's folder
     model_id TEXT,                       -- the folder of the model's number
     step TEXT,                           -- the folder of the dump step
+    sum TEXT NOT NULL
+);
+CREATE TABLE tensor (
+    id INTEGER PRIMARY KEY,
     "index" NOT NULL,                    -- number of the group of ops that share their original operators, in the json's order
     op_sequence,                         -- the op's id in the json, 0 where it has none there; null without a json
     op_type TEXT NOT NULL,               -- the op's type
@@ -53,6 +57,25 @@ CREATE TABLE row (
     shape TEXT,                          -- JSON list: in the golden tensor's layout where compared, else the device's; null when unknown
     target_dtype TEXT,                   -- element type of the target; null when unknown
     golden_dtype TEXT,                   -- element type of the golden tensor; null when unknown
+    overflow INTEGER,                    -- 0 or 1: whether the op overflowed; null where not checked
+    reason TEXT NOT NULL,                -- notes and causes joined by '; ', may be empty for pass
+    reason_codes TEXT NOT NULL,          -- codes of those parts of the reason that other verdicts hang on, joined by '; ', some as CODE=VALUE
+                                         -- (docs/reference/results.md); mostly empty
+    decided_by TEXT NOT NULL,            -- the limits that decided, written as options have them, joined by '; ': those not met of a failing row, all
+                                         -- that were looked at of a passing one; empty where no limit decided
+    cause TEXT NOT NULL,                 -- why a row is not_compared: golden_missing, dump_missing (which can be forgiven), corrupt, changed (a file,
+                                         -- while it was compared), shape, dtype, nondeterministic, given (the golden manifest says so), crashed, by_name
+                                         -- (no model tells whether the golden tensor of its name is its counterpart); else empty
+    golden_file TEXT,                    -- relative to GOLDEN, or absolute; null when there is none
+    graph_index NOT NULL,                -- number of the op's graph in the json
+    position INTEGER NOT NULL,           -- the op's place in its group
+    sum TEXT NOT NULL
+);
+CREATE TABLE row_at_place (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,            -- what the row is about; the same after a restart
+    place_id INTEGER NOT NULL,           -- of table place
+    tensor_id INTEGER NOT NULL,          -- of table tensor
     address,                             -- of the target, in bytes, from its dump file's header; null when absent
     golden_address,                      -- the same of golden data that are dump files
     CosineSimilarity,
@@ -72,26 +95,23 @@ CREATE TABLE row (
                                          -- null where nothing differs or there is one slice only
     nan TEXT,                            -- JSON {"target", "golden"}: how many elements are NaN; null when not compared
     inf TEXT,                            -- JSON {"target", "golden"}: how many elements are infinite; null when not compared
-    overflow INTEGER,                    -- 0 or 1: whether the op overflowed; null where not checked
     verdict TEXT NOT NULL,               -- what the limits say: pass, fail, not_compared, expected_absent
-    reason TEXT NOT NULL,                -- notes and causes joined by '; ', may be empty for pass
-    reason_codes TEXT NOT NULL,          -- codes of those parts of the reason that other verdicts hang on, joined by '; ', some as CODE=VALUE
-                                         -- (docs/reference/results.md); mostly empty
-    decided_by TEXT NOT NULL,            -- the limits that decided, written as options have them, joined by '; ': those not met of a failing row, all
-                                         -- that were looked at of a passing one; empty where no limit decided
     warning TEXT NOT NULL,               -- empty, or what makes a passing row doubtful: nothing_finite, sampled, statistics, decided_otherwise
-    cause TEXT NOT NULL,                 -- why a row is not_compared: golden_missing, dump_missing (which can be forgiven), corrupt, changed (a file,
-                                         -- while it was compared), shape, dtype, nondeterministic, given (the golden manifest says so), crashed, by_name
-                                         -- (no model tells whether the golden tensor of its name is its counterpart); else empty
     target_file TEXT,                    -- relative to TARGET, or absolute; null when there is none
-    golden_file TEXT,                    -- relative to GOLDEN, or absolute; null when there is none
-    graph_index NOT NULL,                -- number of the op's graph in the json
     timestamp_us NOT NULL,               -- the target file's, microseconds since 1970: the execution order without a json
-    position INTEGER NOT NULL,           -- the op's place in its group
     sum TEXT NOT NULL
 );
-CREATE INDEX row_verdict ON row (verdict, warning);
-CREATE INDEX row_target_file ON row (target_file);
+CREATE INDEX row_verdict ON row_at_place (verdict, warning, place_id);
+CREATE INDEX row_target_file ON row_at_place (target_file);
+CREATE INDEX tensor_sum ON tensor (sum);
+CREATE VIEW row AS
+SELECT
+    row_at_place.id, key, time, device, model, model_id, step, "index", op_sequence, op_type, op, "group", golden, tensor.tensor, kind,
+    tensor_index, shape, target_dtype, golden_dtype, address, golden_address, CosineSimilarity, MaxAbsoluteError, AccumulatedRelativeError,
+    RelativeEuclideanDistance, KullbackLeiblerDivergence, StandardDeviation, MeanAbsoluteError, RootMeanSquareError, MaxRelativeError,
+    MeanRelativeError, WorstSliceDistance, DifferentElements, user_metrics, worst_slice, nan, inf, overflow, verdict, reason, reason_codes,
+    decided_by, warning, cause, target_file, golden_file, graph_index, timestamp_us, position, row_at_place.sum
+FROM row_at_place LEFT JOIN place ON place.id = place_id LEFT JOIN tensor ON tensor.id = tensor_id;
 
 -- The files that were looked at.
 CREATE TABLE file (

@@ -84,7 +84,7 @@ _ALONE_SOMEWHERE = (
     "SELECT 1 FROM row WHERE kind <> 'input' AND (target_file IS NULL) <> (golden_file IS NULL) "
     "LIMIT 1"
 )
-_ACROSS = "SELECT 1 FROM row WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
+_ACROSS = "SELECT 1 FROM tensor WHERE instr(reason_codes, '%s=') LIMIT 1" % PAIRED_ACROSS
 _NUMBERED = re.compile(r"trans_(?:TransData|Cast)_[0-9]+$")
 _INSERTED = (
     "the compiler numbers the TransData and Cast that it puts in: in the other build, whose "

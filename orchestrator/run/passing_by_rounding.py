@@ -62,7 +62,7 @@ _LENGTH_FOLLOWS = (
     "what stays follows from the device's own inputs, which are within their limits (near a tie or "
     "a threshold rounding rules)"
 )
-_HAS_FEW_STEPS = "SELECT 1 FROM row WHERE target_dtype LIKE 'float8%' LIMIT 1"
+_HAS_FEW_STEPS = "SELECT 1 FROM tensor WHERE target_dtype LIKE 'float8%' LIMIT 1"
 _TO_FEW_STEPS = re.compile(r"(?i)(ascend|dynamic)?quant|cast")
 """Types of operators that round to a narrower type."""
 _SHAPE = "shape"

@@ -47,10 +47,10 @@ _INSERTED = ("Cast", "TransData")
 _BEHIND = "; whether this golden tensor is its counterpart is not known without the model"
 _CAUSES = (GOLDEN_MISSING, "shape")
 
-_JUDGING = "SELECT 1 FROM row WHERE verdict = 'pass' AND (%s) LIMIT 1" % " OR ".join(
+_JUDGING = "SELECT 1 FROM tensor WHERE %s LIMIT 1" % " OR ".join(
     "instr(reason_codes, '%s')" % code for code in (CANCELS_INPUTS, *REMARKS)
 )
-"""Whether a row lets others pass, or passes because of others."""
+"""Whether a row may let others pass, or pass because of others."""
 
 Key = Tuple[Place, Optional[str]]
 

@@ -41,7 +41,7 @@ from ..kinds.wrong_kind_advice import exchanged, watched_without_dumps, without_
 from ..metrics.row import FAIL, Row
 from ..model.row_plan import OUTPUT
 from ..store.facts_and_events import PROVISIONAL
-from ..store.row_schema import to_sql_text
+from ..store.row_schema import LAST_GIVEN_ID, to_sql_text
 from .arriving_files import Arrivals
 from .comparison_options import ComparisonOptions
 from .divergence_hook import DivergenceHook
@@ -452,7 +452,7 @@ class Watch:
                     "SELECT id FROM row WHERE key = ?", (to_sql_text(key),)
                 )
             ]
-            upto = self.store.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+            upto = self.store.query(LAST_GIVEN_ID)
             self.store.set(PROVISIONAL, {"upto": upto[0][0] if upto else 0, "ids": ids})
 
     def _find_first_failing(self) -> None:

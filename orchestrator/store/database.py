@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import sqlite3
-from typing import Iterator, List, Optional
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 from ..base.errors import DiskFull, EnvironmentProblem, GoldwatchError
 from ..base.mounts import NETWORK_FILE_SYSTEMS, file_system
@@ -96,6 +96,22 @@ def connect_reader(path: str) -> sqlite3.Connection:
             if os.path.exists(path + "-wal"):
                 raise
             return _tried(uri + "?mode=ro&immutable=1", True)
+
+
+def lines_of(
+    connection: sqlite3.Connection, sql: str, values: Sequence[Any] = ()
+) -> List[Tuple[Any, ...]]:
+    """Return all lines of a query."""
+    # What is not UTF-8 is damage, which a checksum tells; SQLite's own decoder, twice as fast,
+    # raises there.
+    patient, connection.text_factory = connection.text_factory, str
+    try:
+        return connection.execute(sql, values).fetchall()
+    except sqlite3.OperationalError:
+        connection.text_factory = patient
+        return connection.execute(sql, values).fetchall()
+    finally:
+        connection.text_factory = patient
 
 
 def _tried(name: str, uri: bool) -> sqlite3.Connection:

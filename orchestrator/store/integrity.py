@@ -16,7 +16,7 @@ from .row_sql import checksum, column_list, key_of_values
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 1
-LAYOUT_DIGEST = "1:a0b37efa87136452"
+LAYOUT_DIGEST = "1:2160981279c62386"
 """The version with a digest of the tables that it stands for, by scripts/row_schema, which refuses
 others of the same version.
 """
@@ -40,7 +40,7 @@ CHECKED_OF_HOSTS = {
 
 _MAGIC = b"SQLite format 3\0"
 _ID_AT = 68
-_MARK = b"CREATE TABLE row (\n    id INTEGER PRIMARY KEY AUTOINCREMENT,\n    key"
+_MARK = b"CREATE TABLE row_at_place (\n    id INTEGER PRIMARY KEY AUTOINCREMENT,\n    key"
 _LOOK_BYTES = 1 << 20
 
 Objects = FrozenSet[Tuple[str, str, str, Optional[str]]]
@@ -207,7 +207,7 @@ def damaged_lines(connection: sqlite3.Connection) -> Iterator[DamagedLine]:
     verdict, op = COLUMNS.index("verdict"), COLUMNS.index("op")
     for table, columns in (CHECKED_OF_HOSTS if has_hosts(connection) else CHECKED).items():
         for rowid, *values, stored_sum in connection.execute(
-            "SELECT rowid, %s, sum FROM %s" % (columns, table)
+            "SELECT %s, %s, sum FROM %s" % ("id" if table == "row" else "rowid", columns, table)
         ):
             right = checksum(values) == stored_sum
             if right and table == "row":

@@ -24,6 +24,7 @@ from .integrity import (
     is_new,
     make_tables,
 )
+from .row_schema import LAST_GIVEN_ID
 
 STORE_FILE = "run.sqlite"
 
@@ -181,9 +182,7 @@ def highest_id(path: str) -> int:
         connection = connect_reader(path)
         try:
             with translated(path):
-                line = connection.execute(
-                    "SELECT seq FROM sqlite_sequence WHERE name = 'row'"
-                ).fetchone()
+                line = connection.execute(LAST_GIVEN_ID).fetchone()
         finally:
             connection.close()
     except GoldwatchError:

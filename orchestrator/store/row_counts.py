@@ -35,7 +35,9 @@ class RunCounts:
     def all(self) -> Counted:
         """Return the rows of the run by verdict."""
         if not self._hosts:
-            return _counted(self._query("SELECT verdict, count(*) FROM row GROUP BY verdict"))
+            return _counted(
+                self._query("SELECT verdict, count(*) FROM row_at_place GROUP BY verdict")
+            )
         sums = self._query(
             "SELECT sum(passed), sum(failed), sum(not_compared), sum(expected_absent) FROM "
             "host_place"
@@ -44,7 +46,7 @@ class RunCounts:
 
     def stored(self) -> int:
         """Return how many rows the store holds."""
-        return int(self._query("SELECT count(*) FROM row")[0][0])
+        return int(self._query("SELECT count(*) FROM row_at_place")[0][0])
 
     def by_place(self) -> Dict[Place, Counted]:
         """Return the same of each device × model × step, in the order of hosts and places."""
@@ -91,7 +93,9 @@ class RunCounts:
         names = _NAMES + (", host" if self._hosts else "")
         counts: Dict[Place, Counted] = {}
         for *place, verdict, rows in self._query(
-            "SELECT %s, verdict, count(*) FROM row GROUP BY %s, verdict" % (names, names)
+            "SELECT %s, verdict, sum(rows) FROM (SELECT place_id, verdict, count(*) AS rows FROM "
+            "row_at_place GROUP BY place_id, verdict) LEFT JOIN place ON place.id = place_id "
+            "GROUP BY %s, verdict" % (names, names)
         ):
             counts.setdefault(Place(*map(from_sql_text, place)), {})[str(verdict)] = int(rows)
         return counts

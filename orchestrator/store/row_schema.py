@@ -18,13 +18,15 @@ from typing import (
 )
 
 from ..dumps.place import Place
-from ..metrics.row import KEPT_FORMS, MEASURES, Row, columns_of
+from ..metrics.row import KEPT_FORMS, MEASURES, SHARED, Row, columns_of
 
 SqlValue = Union[None, int, float, str, bytes]
 
 PLACE_COLUMNS = Place._fields[:5]
 HOST = "host"
 """The column that stores of several hosts have besides."""
+LAST_GIVEN_ID = "SELECT seq FROM sqlite_sequence WHERE name = 'row_at_place'"
+"""The highest id that was ever given to a row; no line before the first."""
 
 quoted = json.encoder.encode_basestring_ascii
 _INT64 = 1 << 63
@@ -178,7 +180,17 @@ COLUMNS = (
     *("key", *_NAMES[:_METRICS_AT], *MEASURES, "user_metrics"),
     *(*_NAMES[_METRICS_AT + 1 :], "position"),
 )
-"""The columns of table ``row`` that a row's checksum is taken of, in their order."""
+"""The columns of view ``row`` that a row's checksum is taken of, in their order."""
+
+_OF_ROW = ("verdict", "warning")
+TENSOR_COLUMNS = tuple(
+    name for name in COLUMNS if name in (*SHARED, "position") and name not in _OF_ROW
+)
+"""Those that are stored once for the rows of a tensor at all places (table ``tensor``). Rows are
+looked for by their verdict and warning, so each has its own.
+"""
+OWN_COLUMNS = tuple(name for name in COLUMNS if name not in (*PLACE_COLUMNS, *TENSOR_COLUMNS))
+"""Those that each row has of its own (table ``row_at_place``)."""
 
 
 def decoder(name: str) -> Callable[[Any], Any]:

@@ -1,12 +1,12 @@
-"""Rows as lines of the store's table ``row`` and back."""
+"""Rows as lines of the store's view ``row`` and back."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..base.errors import FormatError
@@ -17,7 +17,9 @@ from .row_schema import (
     COLUMNS,
     FIELDS,
     HOST,
+    OWN_COLUMNS,
     PLACE_COLUMNS,
+    TENSOR_COLUMNS,
     SqlValue,
     decoder,
     from_sql_text,
@@ -50,14 +52,6 @@ def column_list(hosts: bool = False) -> str:
     return ", ".join('"%s"' % name for name in (*COLUMNS, *([HOST] if hosts else ())))
 
 
-def insert_sql(hosts: bool = False) -> str:
-    """Return the SQL that puts a row's values and its checksum into table ``row``."""
-    return "INSERT INTO row (%s, sum) VALUES (%s)" % (
-        column_list(hosts),
-        ", ".join("?" * (len(COLUMNS) + 1 + hosts)),
-    )
-
-
 _AT = {name: at for at, name in enumerate(COLUMNS)}
 _PLACE_AT = slice(_AT[PLACE_COLUMNS[0]], _AT[PLACE_COLUMNS[-1]] + 1)
 _METRICS_AT = slice(_AT[MEASURES[0]], _AT["user_metrics"] + 1)
@@ -73,11 +67,11 @@ _LINE_TEXT = ", ".join(
     ]
 )
 _DECODERS = {name: decoder(name) for name in FIELDS}
-_DEFAULTS = {
-    field.name: field.default
-    for field in dataclasses.fields(Row)
-    if field.default is not dataclasses.MISSING
-}
+_DECODERS[HOST] = from_sql_text
+_PLACE = (*PLACE_COLUMNS, HOST)
+_TENSOR = tuple(name for name in TENSOR_COLUMNS if name in FIELDS)
+_VALUES_OF_TENSOR = itemgetter(*[_AT[name] for name in _TENSOR])
+_OWN_DECODERS = [(_AT[name], name, _DECODERS[name]) for name in FIELDS if name in OWN_COLUMNS]
 
 
 def row_key(row: Row) -> str:
@@ -225,8 +219,28 @@ def _from_metric(name: str, value: Any) -> Any:
     return tree
 
 
+def _decoded(names: Sequence[str], values: Sequence[SqlValue]) -> Dict[str, Any]:
+    """Return columns as a row has them, by name."""
+    return {
+        name: None if value is None else _DECODERS[name](value)
+        for name, value in zip(names, values)
+    }
+
+
+@lru_cache(maxsize=512)
+def _fields_of_place(values: Tuple[SqlValue, ...]) -> Dict[str, Any]:
+    """Return what the rows of a place share; the last value, where there are six, is the host."""
+    return {HOST: None, **_decoded(_PLACE, values)}
+
+
+@lru_cache(maxsize=KEPT_FORMS)
+def _fields_of_tensor(values: Tuple[SqlValue, ...]) -> Dict[str, Any]:
+    """Return what the rows of a tensor share at all places."""
+    return _decoded(_TENSOR, values)
+
+
 class RowReader:
-    """Makes rows of what the store's table ``row`` holds.
+    """Makes rows of what the store's view ``row`` shows.
 
     Parameters
     ----------
@@ -244,10 +258,7 @@ class RowReader:
         self.checked = checked
         self.hosts = hosts
         names = [*COLUMNS, *([HOST] if hosts else ())]
-        decoders = {**_DECODERS, HOST: from_sql_text}
-        self._fields = [
-            (names.index(name), name, decode) for name, decode in decoders.items() if name in names
-        ]
+        self._place = itemgetter(*[at for at, name in enumerate(names) if name in _PLACE])
         self._others = names.index("user_metrics")
         self.selected = ", ".join('"%s"' % name for name in names) + (
             ", sum" if self.checked else ""
@@ -263,9 +274,12 @@ class RowReader:
         """
         if self.checked and checksum(values[:-1]) != values[-1]:
             raise damaged_row(self.path, "its checksum is another")
-        fields: Dict[str, Any] = dict(_DEFAULTS)
         try:
-            for place, name, decode in self._fields:
+            fields = {
+                **_fields_of_place(self._place(values)),
+                **_fields_of_tensor(_VALUES_OF_TENSOR(values)),
+            }
+            for place, name, decode in _OWN_DECODERS:
                 value = values[place]
                 fields[name] = None if value is None else decode(value)
             metrics = {

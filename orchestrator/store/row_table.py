@@ -1,28 +1,92 @@
-"""Table ``row`` of a store: rows put in and taken out, and its lines, which are not decoded on
-their way into another store; rows in the order of tables.
+"""The rows of a store: put in and taken out; their lines as view ``row`` has them, which are not
+decoded on their way into another store; rows in the order of tables.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
+from operator import itemgetter
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
-from ..metrics.row import Row
+from ..metrics.row import KEPT_FORMS, Row
 from .facts_and_events import VOID, EventLog, write_fact
-from .row_schema import COLUMNS, PLACE_COLUMNS, SqlValue, from_sql_text, to_sql_text
-from .row_sql import Line, RowReader, checksum, column_list, insert_sql
+from .row_schema import (
+    COLUMNS,
+    HOST,
+    LAST_GIVEN_ID,
+    OWN_COLUMNS,
+    PLACE_COLUMNS,
+    TENSOR_COLUMNS,
+    SqlValue,
+    from_sql_text,
+    to_sql_text,
+)
+from .row_sql import Line, RowReader, checksum, column_list
 from .store_connection import StoreConnection
 
 INDEX, REASON = COLUMNS.index("index"), COLUMNS.index("reason")
 
 _VERDICT = COLUMNS.index("verdict")
+_INSERT = "INSERT INTO row_at_place (place_id, tensor_id, %s, sum) VALUES (%s)" % (
+    ", ".join('"%s"' % name for name in OWN_COLUMNS),
+    ", ".join("?" * (len(OWN_COLUMNS) + 3)),
+)
 _PIECE_LINES = 1000
 _KEYS_AT_ONCE = 500
 _UNNUMBERED = (
     'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?'
     % ", ".join(PLACE_COLUMNS)
 )
+
+
+_TENSOR, _OWN = (itemgetter(*map(COLUMNS.index, names)) for names in (TENSOR_COLUMNS, OWN_COLUMNS))
+_PLACE = itemgetter(*map(COLUMNS.index, PLACE_COLUMNS))
+_PLACE_OF_HOST = itemgetter(*map(COLUMNS.index, PLACE_COLUMNS), len(COLUMNS))
+
+
+class SharedLines:
+    """The lines of a table of what rows share, each stored once, by their values.
+
+    Parameters
+    ----------
+    table, columns
+        The table and its columns, without its id and checksum.
+    """
+
+    def __init__(self, connection: StoreConnection, table: str, columns: Sequence[str]) -> None:
+        self._connection = connection
+        quoted = ['"%s"' % name for name in (*columns, "sum")]
+        # By its values, too: a damaged line may have kept its checksum.
+        self._select = "SELECT id FROM %s WHERE %s" % (
+            table,
+            " AND ".join(name + " IS ?" for name in quoted[::-1]),
+        )
+        self._insert = "INSERT INTO %s (%s) VALUES (%s)" % (
+            table,
+            ", ".join(quoted),
+            ", ".join("?" * len(quoted)),
+        )
+        self._ids: Dict[Tuple[SqlValue, ...], int] = {}
+        self._rollbacks = 0
+
+    def ids(self, lines: Iterable[Tuple[SqlValue, ...]]) -> List[int]:
+        """Return the ids of lines; inside a transaction, which those that are new are stored in."""
+        if self._rollbacks != self._connection.rollbacks:
+            # Some were stored in a transaction that was taken back.
+            self._rollbacks = self._connection.rollbacks
+            self._ids.clear()
+        elif len(self._ids) > KEPT_FORMS:
+            self._ids.clear()
+        known = self._ids
+        return [known.get(values) or self._id(values) for values in lines]
+
+    def _id(self, values: Tuple[SqlValue, ...]) -> int:
+        execute, line = self._connection.raw.execute, (*values, checksum(values))
+        found = execute(self._select, line[::-1]).fetchone()
+        number = found[0] if found else execute(self._insert, line).lastrowid
+        self._ids[values] = int(number or 0)
+        return self._ids[values]
 
 
 class RowTable:
@@ -37,7 +101,10 @@ class RowTable:
     def __init__(self, connection: StoreConnection, events: EventLog, hosts: bool) -> None:
         self._connection = connection
         self._events = events
-        self._insert = insert_sql(hosts)
+        self._place = _PLACE_OF_HOST if hosts else _PLACE
+        places = (*PLACE_COLUMNS, HOST) if hosts else PLACE_COLUMNS
+        self._places = SharedLines(connection, "place", places)
+        self._tensors = SharedLines(connection, "tensor", TENSOR_COLUMNS)
 
     def put(self, lines: Iterable[Line]) -> List[Optional[int]]:
         """Store rows in one transaction, each in place of the one of its key; return their numbers
@@ -48,12 +115,22 @@ class RowTable:
             return []
         with self._connection.transaction():
             raw = self._connection.raw
+            stored = list(
+                zip(
+                    self._places.ids(map(self._place, lines)),
+                    self._tensors.ids(map(_TENSOR, lines)),
+                    lines,
+                )
+            )
             raw.execute("SAVEPOINT put")
             try:
-                raw.executemany(self._insert, lines)
+                raw.executemany(
+                    _INSERT,
+                    ((place, tensor, *_OWN(line), line[-1]) for place, tensor, line in stored),
+                )
             except sqlite3.IntegrityError:
                 raw.execute("ROLLBACK TO put")
-                return [self._put(line) for line in lines]
+                return [self._put(*each) for each in stored]
             finally:
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if raw.in_transaction:
@@ -62,10 +139,11 @@ class RowTable:
             last = raw.execute("SELECT last_insert_rowid()").fetchone()[0]
             return list(range(last - len(lines) + 1, last + 1))
 
-    def _put(self, line: Line) -> Optional[int]:
+    def _put(self, place: int, tensor: int, line: Line) -> Optional[int]:
         execute = self._connection.raw.execute
+        values = (place, tensor, *_OWN(line), line[-1])
         try:
-            return execute(self._insert, line).lastrowid
+            return execute(_INSERT, values).lastrowid
         except sqlite3.IntegrityError:
             # Found again as it was, such as by a run that goes on: nothing happened.
             if execute("SELECT sum FROM row WHERE key = ?", line[:1]).fetchone() == line[-1:]:
@@ -74,7 +152,7 @@ class RowTable:
             self._take_out(
                 line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else "")
             )
-            return execute(self._insert, line).lastrowid
+            return execute(_INSERT, values).lastrowid
 
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
         lines = self._connection.query(
@@ -87,7 +165,7 @@ class RowTable:
         op, tensor, verdict, reason, target_file, cosine = (
             from_sql_text(value) for value in lines[0]
         )
-        self._connection.raw.execute("DELETE FROM row WHERE key = ?", (key,))
+        self._connection.raw.execute("DELETE FROM row_at_place WHERE key = ?", (key,))
         before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
         if cosine is not None:
             before += ", CosineSimilarity %s" % cosine
@@ -102,7 +180,7 @@ class RowTable:
 
     def _make_void(self) -> None:
         """Record that rows up to the newest id are no longer valid."""
-        last_id = self._connection.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        last_id = self._connection.query(LAST_GIVEN_ID)
         if last_id:
             write_fact(self._connection, VOID, last_id[0][0])
 
@@ -127,10 +205,10 @@ class RowTable:
                     )
                     if number is not None and number != index:
                         (line,) = query("SELECT %s FROM row WHERE id = ?" % column_list(), (rowid,))
-                        values = [*line[:INDEX], number, *line[INDEX + 1 :]]
+                        values = (*line[:INDEX], number, *line[INDEX + 1 :])
                         query(
-                            'UPDATE row SET "index" = ?, sum = ? WHERE id = ?',
-                            (number, checksum(values), rowid),
+                            "UPDATE row_at_place SET tensor_id = ?, sum = ? WHERE id = ?",
+                            (*self._tensors.ids([_TENSOR(values)]), checksum(values), rowid),
                         )
                         changed += 1
                 if len(page) < _PIECE_LINES:
@@ -143,7 +221,7 @@ class RowTable:
     def clear(self) -> None:
         """Take out all rows, files and events, without a trace: they are another store's now."""
         with self._connection.transaction():
-            for table in ("row", "file", "event"):
+            for table in ("row_at_place", "file", "event"):
                 self._connection.raw.execute("DELETE FROM " + table)
 
     def lines(self, after: int = 0) -> Iterator[List[Line]]:
@@ -203,13 +281,13 @@ class RowTable:
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 
-ORDER_AT_PLACE = '"index", position, timestamp_us, target_file, kind, tensor_index, id'
+ORDER_AT_PLACE = '"index", position, timestamp_us, target_file, kind, tensor_index'
 _PAGE_ROWS = 256
 
 
 def order_of_table(hosts: bool) -> str:
     """Return the columns that rows are ordered by; only stores of several hosts have a host."""
-    return "%s%s, %s" % ("host, " if hosts else "", PLACE_ORDER, ORDER_AT_PLACE)
+    return "%s%s, %s, id" % ("host, " if hosts else "", PLACE_ORDER, ORDER_AT_PLACE)
 
 
 class RowsInOrder:

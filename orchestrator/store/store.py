@@ -42,6 +42,11 @@ from .store_connection import StoreConnection
 
 _CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
 _STARTED = "YYYYmmddHHMMSS"
+_TABLE_ORDER = (
+    "SELECT row_at_place.id, row_at_place.sum, verdict, number FROM row_at_place JOIN placed USING "
+    "(place_id) LEFT JOIN tensor ON tensor.id = tensor_id ORDER BY number, %s, row_at_place.id"
+    % ORDER_AT_PLACE
+)
 _AT_ONCE = 1024
 """Rows that are read at once."""
 _PUT_FILE = (
@@ -179,7 +184,8 @@ class RunStore:
                     for key, value in dict(facts, **{**opened.facts, VOID: before}).items():
                         store.set(key, value)
                     opened.connection.execute(
-                        "INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (before,)
+                        "INSERT INTO sqlite_sequence (name, seq) VALUES ('row_at_place', ?)",
+                        (before,),
                     )
                     opened.connection.execute("COMMIT")
                 with store.transaction():
@@ -195,7 +201,8 @@ class RunStore:
 
     def _note_start(self, opened: Opened) -> None:
         for line in opened.damaged:
-            opened.connection.execute("DELETE FROM %s WHERE rowid = ?" % line.table, (line.rowid,))
+            table = "row_at_place" if line.table == "row" else line.table
+            opened.connection.execute("DELETE FROM %s WHERE rowid = ?" % table, (line.rowid,))
             self.events.add(
                 "damaged",
                 line.about,
@@ -316,20 +323,21 @@ class RunStore:
 
     def table_order(self) -> TableOrder:
         """Return numbers (ids), checksums and verdicts of all rows in the order of the table."""
-        places = self.places()
-        names = self._place_columns
+        by_id = self._places_by_id()
+        places = list(dict.fromkeys(by_id.values()))
+        numbers_of = {place: number for number, place in enumerate(places)}
         with self.connection.alone():
             execute = self.connection.raw.execute
             # By one number instead of seven columns rows are sorted in half the time.
-            self._note_places(places)
-            same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
+            execute("DROP TABLE IF EXISTS temp.placed")
+            execute("CREATE TEMP TABLE placed (place_id INTEGER PRIMARY KEY, number INTEGER)")
+            self.connection.raw.executemany(
+                "INSERT INTO placed VALUES (?, ?)",
+                [(number, numbers_of[place]) for number, place in by_id.items()],
+            )
             ids, sums, verdicts = array("q"), array("Q"), array("B")
             counts = np.zeros(len(places), np.int64)
-            sql = (
-                "SELECT id, sum, verdict, placed.number FROM row JOIN placed ON %s "
-                "ORDER BY placed.number, %s" % (same, ORDER_AT_PLACE)
-            )
-            rows = execute(sql)
+            rows = execute(_TABLE_ORDER)
             for some in iter(partial(rows.fetchmany, _AT_ONCE), []):
                 numbers, checksums, codes, of_places = zip(*some)
                 ids.extend(numbers)
@@ -355,30 +363,19 @@ class RunStore:
 
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""
+        return list(dict.fromkeys(self._places_by_id().values()))
+
+    def _places_by_id(self) -> Dict[int, Place]:
+        """Return the place of each ``place_id`` that rows have, in the order of the result
+        table.
+        """
+        names = PLACE_COLUMNS + ((HOST,) if self._reader.hosts else ())
         order = "host, " + PLACE_ORDER if self._reader.hosts else PLACE_ORDER
-        sql = "SELECT DISTINCT %s FROM row ORDER BY %s" % (", ".join(self._place_columns), order)
-        return [Place(*map(from_sql_text, values)) for values in self.query(sql)]
-
-    @property
-    def _place_columns(self) -> Tuple[str, ...]:
-        return PLACE_COLUMNS + ((HOST,) if self._reader.hosts else ())
-
-    def _note_places(self, places: Sequence[Place]) -> None:
-        """Make a temporary table of places, each with its number."""
-        execute, names = self.connection.raw.execute, self._place_columns
-        execute("DROP TABLE IF EXISTS temp.placed")
-        execute(
-            "CREATE TEMP TABLE placed (number INTEGER PRIMARY KEY, %s)"
-            % ", ".join("%s TEXT" % name for name in names)
+        sql = (
+            "SELECT place_id, %s FROM (SELECT DISTINCT place_id FROM row_at_place) LEFT JOIN place "
+            "ON place.id = place_id ORDER BY %s" % (", ".join(names), order)
         )
-        lines = [
-            (number, *(to_sql_text(getattr(place, name)) for name in names))
-            for number, place in enumerate(places)
-        ]
-        self.connection.raw.executemany(
-            "INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines
-        )
-        execute("CREATE INDEX temp.placed_names ON placed (%s)" % ", ".join(reversed(names)))
+        return {number: Place(*map(from_sql_text, values)) for number, *values in self.query(sql)}
 
     @property
     def counted(self) -> RunCounts:

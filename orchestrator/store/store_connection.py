@@ -10,7 +10,7 @@ import weakref
 from array import array
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from .database import translated
+from .database import lines_of, translated
 from .integrity import DamagedStore
 from .lock import OutLock
 from .row_schema import SqlValue, from_sql_text
@@ -36,6 +36,7 @@ class StoreConnection:
         # Re-entrant: write_later begins a transaction.
         self._mutex = threading.RLock()
         self._depth = 0
+        self.rollbacks = 0
         self._later: Dict[str, List[Tuple[SqlValue, ...]]] = {}
         _open.add(self)
 
@@ -88,6 +89,7 @@ class StoreConnection:
             except BaseException:
                 if outer:
                     self._later.clear()
+                    self.rollbacks += 1
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if outer and self.raw.in_transaction:
                     self.raw.execute("ROLLBACK")
@@ -121,7 +123,7 @@ class StoreConnection:
         # At once: an open cursor keeps SQLite from emptying its WAL (100,000 rows written beside
         # one gave 869 MB for a store of 33 KB).
         with self.alone():
-            return self.raw.execute(sql, values).fetchall()
+            return lines_of(self.raw, sql, values)
 
     def numbers(self, sql: str, values: Sequence[Any] = ()) -> array[int]:
         """Return the one whole number of each line of a query."""

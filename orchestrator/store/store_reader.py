@@ -26,13 +26,13 @@ from typing import (
 
 from ..base.errors import FormatError, GoldwatchError
 from ..metrics.row import FAIL, Row
-from .database import connect_reader, translated
+from .database import connect_reader, lines_of, translated
 from .facts_and_events import PROVISIONAL, VOID, read_fact
 from .integrity import check_identity, has_hosts
 from .lock import LOCK_FILE
 from .opening import STORE_FILE
 from .row_counts import RunCounts
-from .row_schema import from_sql_text
+from .row_schema import LAST_GIVEN_ID, from_sql_text
 from .row_sql import RowReader
 from .row_table import PLACE_ORDER
 
@@ -130,7 +130,7 @@ class StoreReader:
     def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         """Return all lines of a query; raises as the constructor does."""
         with translated(self.path):
-            return self._connection.execute(sql, values).fetchall()
+            return lines_of(self._connection, sql, values)
 
     def fact(self, key: str, default: Any = None) -> Any:
         """Return one fact of table ``run``; raises DamagedStore where it is not as it was
@@ -155,7 +155,8 @@ class StoreReader:
             return 0
         return len(finality.ids) + int(
             self.query(
-                "SELECT count(*) FROM row WHERE verdict = ? AND id > ?", (FAIL, finality.upto)
+                "SELECT count(*) FROM row_at_place WHERE verdict = ? AND id > ?",
+                (FAIL, finality.upto),
             )[0][0]
         )
 
@@ -171,11 +172,11 @@ class StoreReader:
 
     def last_id(self) -> int:
         """Return the highest id of a row, 0 without rows."""
-        return int(self.query("SELECT coalesce(max(id), 0) FROM row")[0][0])
+        return int(self.query("SELECT coalesce(max(id), 0) FROM row_at_place")[0][0])
 
     def last_given_id(self) -> int:
         """Return the highest id that was ever given to a row."""
-        lines = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        lines = self.query(LAST_GIVEN_ID)
         return int(lines[0][0]) if lines else 0
 
     def void(self) -> int:

@@ -181,12 +181,12 @@ def test_unreadable_rows_are_counted_on_the_page(watched, page):
     server, store, run = watched
     store.close()
     with contextlib.closing(sqlite3.connect(str(store.path))) as connection:
-        connection.execute("UPDATE row SET reason = 'x' WHERE id IN (2, 5)")
+        connection.execute("UPDATE tensor SET reason = 'x' WHERE id IN (2, 5)")
         connection.commit()
     page.open(server, "/runs/" + run)
     page.until(lambda: page.text("#connection").startswith("3 of 5 rows could be read"))
     with contextlib.closing(sqlite3.connect(str(store.path))) as connection:
-        connection.execute("UPDATE row SET reason = 'x'")
+        connection.execute("UPDATE tensor SET reason = 'x'")
         connection.commit()
     page.open(server, "/runs/" + run)
     page.until(lambda: page.text("#connection").startswith("0 of 5 rows could be read"))

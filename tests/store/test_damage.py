@@ -40,6 +40,7 @@ def read(path):
 
 
 SECOND = "id = (SELECT id FROM row ORDER BY id LIMIT 1 OFFSET 1)"
+ITS_TENSOR = "id = (SELECT tensor_id FROM row_at_place WHERE %s)" % SECOND
 
 
 def change(path, *statements):
@@ -57,7 +58,9 @@ def with_right_sums(path, statement):
     connection = sqlite3.connect(path, isolation_level=None)
     names = ", ".join('"%s"' % name for name in COLUMNS)
     for rowid, *values in connection.execute("SELECT id, %s FROM row" % names).fetchall():
-        connection.execute("UPDATE row SET sum = ? WHERE id = ?", (checksum(values), rowid))
+        connection.execute(
+            "UPDATE row_at_place SET sum = ? WHERE id = ?", (checksum(values), rowid)
+        )
     connection.close()
 
 
@@ -82,13 +85,14 @@ def test_flipped_bits_in_a_store_never_turn_fail_into_pass():
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE row SET verdict = 'pass' WHERE verdict = 'fail'",
-        "UPDATE row SET verdict = 'great' WHERE " + SECOND,
-        'UPDATE row SET "group" = \'["op\' WHERE ' + SECOND,
-        "UPDATE row SET key = 'k' WHERE " + SECOND,
-        "UPDATE row SET CosineSimilarity = 1 WHERE " + SECOND,
-        "UPDATE row SET reason = CAST(x'ff' AS TEXT) WHERE " + SECOND,
-        "UPDATE row SET sum = '' WHERE " + SECOND,
+        "UPDATE row_at_place SET verdict = 'pass' WHERE verdict = 'fail'",
+        "UPDATE row_at_place SET verdict = 'great' WHERE " + SECOND,
+        'UPDATE tensor SET "group" = \'["op\' WHERE ' + ITS_TENSOR,
+        "UPDATE row_at_place SET key = 'k' WHERE " + SECOND,
+        "UPDATE row_at_place SET CosineSimilarity = 1 WHERE " + SECOND,
+        "UPDATE tensor SET reason = CAST(x'ff' AS TEXT) WHERE " + ITS_TENSOR,
+        "UPDATE row_at_place SET tensor_id = tensor_id + 1 WHERE " + SECOND,
+        "UPDATE row_at_place SET sum = '' WHERE " + SECOND,
     ],
 )
 def test_a_changed_row_is_dropped_with_a_note(out, path, statement, make_row):
@@ -109,9 +113,39 @@ def test_a_changed_row_is_dropped_with_a_note(out, path, statement, make_row):
 
 @pytest.mark.parametrize(
     "statement",
+    ["UPDATE place SET step = '9'", "DELETE FROM place", "DELETE FROM tensor"],
+)
+def test_rows_whose_shared_columns_are_damaged_are_dropped_and_stored_again(
+    out, statement, make_row
+):
+    rows = [make_row(number, step="3") for number in range(4)]
+    with RunStore.begin(out, INPUTS) as store:
+        store.put_all(rows)
+        path = store.path
+    change(path, statement)
+    with RunStore.open(out) as store, pytest.raises(FormatError, match="damaged"):
+        list(store.rows())
+    with RunStore.begin(out, INPUTS) as store:
+        assert "4 rows" in store.notes[0] and len(store.rows()) == 0
+        store.put_all(rows)
+    with RunStore.begin(out, INPUTS) as store:
+        assert store.notes == [] and list(store.rows()) == rows
+
+
+def test_a_damaged_line_of_shared_columns_is_not_used_again(out, path, make_row):
+    # It has the checksum of what it was.
+    change(path, "UPDATE tensor SET op_type = 'Other'", "UPDATE tensor SET sum = '' WHERE id = 1")
+    with RunStore.begin(out, INPUTS) as store:
+        assert "4 rows" in store.notes[0]
+        store.put_all(make_row(number) for number in range(4))
+        assert {row.op_type for row in store.rows()} == {make_row(0).op_type}
+
+
+@pytest.mark.parametrize(
+    "statement",
     [
-        "UPDATE row SET key = 'k' WHERE " + SECOND,
-        "UPDATE row SET verdict = 'great' WHERE " + SECOND,
+        "UPDATE row_at_place SET key = 'k' WHERE " + SECOND,
+        "UPDATE row_at_place SET verdict = 'great' WHERE " + SECOND,
     ],
 )
 def test_a_row_that_contradicts_itself_is_dropped(out, path, statement):
@@ -123,15 +157,15 @@ def test_a_row_that_contradicts_itself_is_dropped(out, path, statement):
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE row SET \"group\" = '[1, '",
-        "UPDATE row SET \"group\" = '{}'",
-        "UPDATE row SET shape = '[[1]]'",
-        "UPDATE row SET shape = '%s'" % ("[" * 100000),
-        "UPDATE row SET nan = '[]'",
-        "UPDATE row SET user_metrics = '3'",
-        "UPDATE row SET StandardDeviation = '{\"target\": 3}'",
-        'UPDATE row SET StandardDeviation = \'{"target": {"mean": "x"}}\'',
-        "UPDATE row SET address = 'many'",
+        "UPDATE tensor SET \"group\" = '[1, '",
+        "UPDATE tensor SET \"group\" = '{}'",
+        "UPDATE tensor SET shape = '[[1]]'",
+        "UPDATE tensor SET shape = '%s'" % ("[" * 100000),
+        "UPDATE row_at_place SET nan = '[]'",
+        "UPDATE row_at_place SET user_metrics = '3'",
+        "UPDATE row_at_place SET StandardDeviation = '{\"target\": 3}'",
+        'UPDATE row_at_place SET StandardDeviation = \'{"target": {"mean": "x"}}\'',
+        "UPDATE row_at_place SET address = 'many'",
     ],
 )
 def test_rows_that_goldwatch_cannot_have_written_are_refused(out, path, statement):
@@ -205,10 +239,10 @@ def test_only_result_files_in_out_are_removed(out, path, tmp_path):
 
 
 ADDED = [
-    "CREATE TRIGGER t AFTER INSERT ON row BEGIN UPDATE row SET verdict = 'pass'; END",
+    "CREATE TRIGGER t AFTER INSERT ON tensor BEGIN UPDATE row_at_place SET verdict = 'pass'; END",
     "CREATE VIEW v AS SELECT * FROM row",
     "CREATE TABLE other (x)",
-    "CREATE INDEX i ON row (op)",
+    "CREATE INDEX i ON tensor (op)",
 ]
 
 

@@ -31,7 +31,7 @@ def test_other_tables_of_a_store_need_a_higher_version(monkeypatch):
     script = ModuleType("row_schema")
     script.__file__ = SCRIPT
     SourceFileLoader("row_schema", SCRIPT).exec_module(script)
-    sql = script.row_sql()
+    sql = script.tables_sql()
     recorded = "%d:%s" % (LAYOUT_VERSION, script.digest_of(sql))
     assert script.recorded_layout(sql, recorded) == recorded
     changed = sql.replace("op_type TEXT", "op_type BLOB")

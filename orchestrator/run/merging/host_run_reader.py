@@ -336,9 +336,8 @@ class HostRunReader(StoreReader):
 
     def count(self, after: int, upto: int) -> int:
         """Return how many rows there are behind an id, up to another."""
-        return int(
-            self.query("SELECT count(*) FROM row WHERE id > ? AND id <= ?", (after, upto))[0][0]
-        )
+        sql = "SELECT count(*) FROM row_at_place WHERE id > ? AND id <= ?"
+        return int(self.query(sql, (after, upto))[0][0])
 
     def lines(self, ids: Sequence[int]) -> Iterator[Tuple[Any, ...]]:
         """Yield what is stored of the rows with these ids, each once, 400 by 400 in their order:
@@ -352,17 +351,7 @@ class HostRunReader(StoreReader):
             else:
                 which = "IN (%s)" % ", ".join("?" * len(page))
             sql = "SELECT %s FROM row WHERE id %s ORDER BY id" % (self.selected, which)
-            patient, self._connection.text_factory = self._connection.text_factory, str
-            try:
-                lines = self.query(sql, page)
-            except GoldwatchError:
-                # What is not UTF-8 is damage, which a row's checksum tells; SQLite's own decoder,
-                # twice as fast, knows nothing of that.
-                self._connection.text_factory = patient
-                lines = self.query(sql, page)
-            finally:
-                self._connection.text_factory = patient
-            yield from lines
+            yield from self.query(sql, page)
 
     def ids_of_ops(self, ops: Sequence[str], upto: int) -> Ids:
         """Return the ids of all rows of these ops, up to an id."""

@@ -310,9 +310,9 @@ class MergedStore:
         self._gathered = Gathered()
         marks = ", ".join("?" * len(NOT_PASSED))
         self._stored = int(
-            self.store.query("SELECT count(*) FROM row WHERE verdict IN (%s)" % marks, NOT_PASSED)[
-                0
-            ][0]
+            self.store.query(
+                "SELECT count(*) FROM row_at_place WHERE verdict IN (%s)" % marks, NOT_PASSED
+            )[0][0]
         )
         self.first = self._first_stored()
         self.newly: List[Row] = []
