@@ -486,8 +486,9 @@ def test_an_unknown_kind_or_index_of_a_tensor_is_refused(
 
 
 def test_trouble_with_loading_protobuf_is_not_blamed_on_the_file(tmp_path, monkeypatch):
-    """As where the process has no descriptor left. No other test has such a header, which is kept."""
+    """As where the process has no descriptor left."""
     path = str(tmp_path / "Add.a.1.2.1767323045000000")
+    # A header of its own: those that were read are kept.
     write_dump(path, [], [np.zeros(1237, np.float16)])
 
     def none_left():
