@@ -332,6 +332,12 @@ class _Reader:
         npugraph_ex that the script compiles nothing with, such as a list of their names.
         """
         for table in self._option_tables:
+            held = [self._texts(table).get(name) for name in _TABLE_ENTRIES]
+            if None not in held and None not in map(self._names.values.literal, held):
+                message = "%s and %s exclude each other" % _TABLE_ENTRIES
+                consumer, fix = "vLLM raises ValueError", "keep one of them"
+                problems = self._script.problems
+                self._places.problem(problems, "both-set", (), message, consumer, fix, held[0])
             for name, value in self._texts(table).items():
                 if name in _TABLE_ENTRIES:
                     file = self._names.values.literal(value)

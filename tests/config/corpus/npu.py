@@ -1076,6 +1076,18 @@ OTHER_CASES = NAME_CASES + [
     ),
     ("acl-init", 'import acl\nacl.init("acl.json")\n', [(N, "not-judged", "")]),
     (
+        "vllm-both-entries",
+        'from vllm import LLM\nLLM("m", additional_config={"dump_config": {"task": "tensor"}, '
+        '"dump_config_path": "a.json"})\n',
+        [(E, "both-set", ""), (N, "not-judged", ""), (N, "not-judged", "")],
+    ),
+    (
+        "vllm-one-entry-is-none",
+        'from vllm import LLM\nLLM("m", additional_config={"dump_config": {"task": "tensor"}, '
+        '"dump_config_path": None})\n',
+        [(N, "not-judged", ""), (N, "not-judged", "")],
+    ),
+    (
         "acl-init-without-a-file",
         'import acl\nacl.init()\nacl.mdl.load_from_file("m.om")\n',
         [(W, "no-dump-section", "")],
