@@ -702,7 +702,9 @@ def _normalised_otherwise(
             yield "%d groups" % parts, own_words, applied(own, usual, parts)
     for count in range(1, ndim + 1) if ndim <= _MOST_AXES else ():
         for axes in combinations(range(ndim), count):
-            if axes != own or groups:
+            # Of one element nothing is left but the bias, as where a variance overflows.
+            several = any(shape[axis] > 1 for axis in axes)
+            if (axes != own or groups) and several:
                 yield _axes_in_words(axes), own_words, applied(axes, usual)
     for way, (device, own_way) in _STATISTICS.items():
         if way != (usual or "centred"):

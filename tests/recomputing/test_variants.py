@@ -758,16 +758,19 @@ def with_one_op(net, op, x, wrong, held=()):
     return only_suspect(document["summary"])["explanations"][0], said
 
 
-def test_a_normalisation_whose_variance_overflows_has_no_first_index_for_all(net):
+@pytest.mark.parametrize("kind", ["LayerNormalization", "InstanceNormalization"])
+def test_a_normalisation_whose_variance_overflows_has_no_first_index_for_all(net, kind):
     """What it normalises is 0 then, and its output the bias, whatever it reads."""
     random = np.random.RandomState(5)
-    x = (random.standard_normal((4, 6, 32)) * 300).astype(np.float16).astype(np.float32)
-    bias = random.standard_normal(32).astype(np.float16).astype(np.float32)
-    held = [build.weight("s", random.rand(32).astype(np.float32) + 1), build.weight("b", bias)]
-    op = node("LayerNormalization", ["t", "s", "b"], ["u"], name="op")
-    entry, _ = with_one_op(net, op, x, lambda array: np.broadcast_to(bias, array.shape), held)
+    shape, size = ((4, 6, 32), 32) if kind.startswith("Layer") else ((1, 6, 8, 8), 6)
+    x = (random.standard_normal(shape) * 300).astype(np.float16).astype(np.float32)
+    bias = random.standard_normal(size).astype(np.float16).astype(np.float32)
+    held = [build.weight("s", random.rand(size).astype(np.float32) + 1), build.weight("b", bias)]
+    op = node(kind, ["t", "s", "b"], ["u"], name="op")
+    made = bias if kind.startswith("Layer") else bias.reshape(1, 6, 1, 1)
+    entry, _ = with_one_op(net, op, x, lambda array: np.broadcast_to(made, array.shape), held)
     assert "its input 0 throughout, as where its variance is beyond" in entry["sentence"], entry
-    assert "first index" not in entry["sentence"]
+    assert "first index" not in entry["sentence"] and "statistics" not in entry["sentence"]
 
 
 @pytest.mark.parametrize("large", [False, True])
