@@ -8,13 +8,17 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ..tensors.type_precision import rounding_of
+from .piece import rounded
 from .variant_search import UNLIKELY_BITS, Instead
-from .variant_trials import CHANCE_BITS, Output
+from .variant_trials import CHANCE_BITS, Output, agreeing
 from .written import FEWEST_ELEMENTS, Written
 
 Array = Any
 _ROUNDINGS = 16.0
 """Of a narrower type, what its steps inside an operator come to at most, root mean square."""
+STEPS = 8
+"""Of an input, on which an output is one value, where what is computed is not. Chosen: by chance
+values are not the same on one. real_trial has tables of 64 and of 256 values between -8 and 8."""
 GRID_BITS = 4.0
 """That a number on a step of 8 bits tells; beside the first ones, which tell the step."""
 _NARROWER: Mapping[str, Tuple[Any, int, Sequence[Tuple[int, str]]]] = {
@@ -95,6 +99,60 @@ def in_narrow_type(written: Written) -> Iterator[Instead]:
                 "mode of the compiler) with the original model",
             )
             return
+
+
+def from_table(written: Written) -> Iterator[Instead]:
+    """Yield where the output is one value on each step of an input, one that is computed there."""
+    output = written.output
+    if output.actual.dtype.kind != "f" or output.computed.array.dtype.kind != "f":
+        return
+    for given in written.inputs:
+        if given.size != output.actual.size or given.dtype.kind != "f":
+            continue
+        found = _steps(np.ravel(given), np.ravel(output.actual), written)
+        if found is not None:
+            count, of, wide = found
+            yield Instead(
+                "rounding",
+                "as its input rises its output takes %d values where what is computed takes %d, "
+                "each on a step of the input about %.2g wide, and one that is computed there: "
+                "read from a table" % (count, of, wide),
+                "compare how the operator was compiled (high performance, a table, an approximate "
+                "mode in the om's json and the compiler's options) with the original model",
+            )
+            return
+
+
+def _steps(given: Array, actual: Array, written: Written) -> Optional[Tuple[int, int, float]]:
+    """Return on how many steps of an input an output is one value, how many values what is computed
+    has there, and how wide a step is; None where it is not so.
+    """
+    output = written.output
+    computed = np.ravel(rounded(output.computed.array, output.dtype))
+    finite = np.isfinite(given) & np.isfinite(actual) & np.isfinite(computed)
+    order = np.argsort(given[finite], kind="stable")
+    x, a, y = (np.float64(side[finite][order]) for side in (given, actual, computed))
+    wrong = ~np.ravel(agreeing(output, output.computed))[finite][order]
+    same = np.diff(x) == 0
+    if x.size < 4 * STEPS or np.any(same & ((np.diff(a) != 0) | (np.diff(y) != 0))):
+        return None
+    x, a, y, wrong = (side[np.append(True, ~same)] for side in (x, a, y, wrong))
+    begins = np.flatnonzero(np.append(True, np.diff(a) != 0))
+    behind = np.minimum(np.append(begins[1:], x.size), x.size - 1)
+    low, high = np.minimum.reduceat(y, begins), np.maximum.reduceat(y, begins)
+    steps = (high > low) & (begins > 0) & (begins < begins[-1])
+    # Beyond a table's ends an operator is computed, or its result is one number.
+    read = steps | np.logical_or.reduceat(wrong, begins)
+    values = np.count_nonzero(np.diff(y)[np.repeat(read, np.diff(np.append(begins, x.size)))[1:]])
+    if 4 * np.count_nonzero(read) > values or np.count_nonzero(steps) < STEPS:
+        return None
+    # What is computed in the middle of a step may lie between two of the input's values.
+    low = np.minimum(low, np.minimum(y[begins - 1], y[behind]))
+    high = np.maximum(high, np.maximum(y[begins - 1], y[behind]))
+    held, unit = a[begins], 2.0 * rounding_of(output.dtype).half_unit
+    if np.any(steps & (np.maximum(low - held, held - high) > unit * np.abs(held))):
+        return None
+    return np.count_nonzero(read), 1 + values, float(np.median((x[behind] - x[begins])[steps]))
 
 
 def _told_of_mantissa(numbers: Array, kept: int) -> float:

@@ -270,6 +270,7 @@ class Recomputer:
                 searched,
                 lambda: chain(elsewhere(), self.step.others_of_size(name, index, actual.size)),
                 lambda error: judge(error, False),
+                list(incoming.values()),
             )
             found = explained_or_written(search, written)
             if found.explained or found.instead is not None or dtype != "float32":

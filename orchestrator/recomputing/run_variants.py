@@ -14,7 +14,15 @@ from ..operators import Arithmetic, CannotCompute, Node, Value
 from ..operators.registry import TENSORFLOW
 from ..operators.variants import ACTIVATIONS, Function, Variant
 from .factors_and_offsets import by_numbers
-from .fewer_bits import GRID_BITS, in_eight_bits, in_fewer_bits, in_narrow_type, within_parts
+from .fewer_bits import (
+    GRID_BITS,
+    STEPS,
+    from_table,
+    in_eight_bits,
+    in_fewer_bits,
+    in_narrow_type,
+    within_parts,
+)
 from .other_order import ANCHOR, further_on, rearranged, shifted
 from .output_error import own_error
 from .parts_not_written import (
@@ -151,6 +159,7 @@ WRITTEN_INSTEAD: Sequence[Search] = (
         in_eight_bits,
         lambda size: 0.0 if GRID_BITS * (size - 3) >= 2.0 * CHANCE_BITS else math.inf,
     ),
+    Search("values of a table", from_table, lambda size: 0.0 if size >= 4 * STEPS else math.inf),
     Search("elements below a threshold", below_threshold, _of_two_parts),
     Search("factors and offsets", by_numbers, lambda size: BITS_OF_A_DIGIT * 4.0),
 )

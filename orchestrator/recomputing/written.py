@@ -4,7 +4,7 @@ written in its place.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -41,11 +41,14 @@ class Written(NamedTuple):
         Other tensors of the run by their names, those of as many elements, the nearest first.
     judge
         Returns by how many times an error exceeds what is allowed.
+    inputs
+        The device's own, as far as they are known.
     """
 
     output: Output
     others: Callable[[], Iterable[Tuple[str, Array]]]
     judge: Judge
+    inputs: Sequence[Array] = ()
 
 
 def is_spread(array: Array) -> bool:
