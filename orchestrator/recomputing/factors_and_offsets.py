@@ -87,13 +87,14 @@ def _in_words(a: Array, b: Array, axis: Optional[int]) -> str:
     if axis is None or here.size == changed.size:
         each = "" if axis is None else ", one for each index of axis %d" % axis
         return "its output is what is computed %s%s" % (words, each)
+    is_zero = not np.any(a) and not np.any(b)
     if here.size == 1:
-        which = "index %d of axis %s of its output is" % (here[0], axis)
+        which, verb = "index %d of axis %s" % (here[0], axis), "holds" if is_zero else "is"
     else:
-        which = "%d of %d indices of axis %s of its output (the first is %d) are" % (
-            here.size, changed.size, axis, here[0],
-        )  # fmt: skip
-    return "%s what is computed %s, all others are right" % (which, words)
+        which = "%d of %d indices of axis %s" % (here.size, changed.size, axis)
+        verb = "(the first is %d) %s" % (here[0], "hold" if is_zero else "are")
+    told = "0" if is_zero else "what is computed " + words
+    return "%s of its output %s %s, all others are right" % (which, verb, told)
 
 
 def _with_numbers(written: Written, a: Array, b: Array) -> Optional[Tuple[Array, Array, Value]]:

@@ -21,6 +21,8 @@ STEPS = 8
 values are not the same on one. real_trial has tables of 64 and of 256 values between -8 and 8."""
 GRID_BITS = 4.0
 """That a number on a step of 8 bits tells; beside the first ones, which tell the step."""
+_OFF = 0.1
+"""Of a step, how far off it such a number may be besides what its type rounds."""
 _NARROWER: Mapping[str, Tuple[Any, int, Sequence[Tuple[int, str]]]] = {
     "float32": (np.uint32, 23, ((7, "bfloat16"), (10, "float16"))),
     "float16": (
@@ -43,19 +45,22 @@ def in_eight_bits(written: Written) -> Iterator[Instead]:
     if output.actual.dtype.kind != "f" or x.size < FEWEST_ELEMENTS or not np.isfinite(x).all():
         return
     values = np.unique(x)
-    told = GRID_BITS * (values.size - 3)
-    if values.size > 256 or np.unique(y).size <= 2 * values.size or told < CHANCE_BITS:
+    if not 3 < values.size <= 256 or np.unique(y).size <= 2 * values.size:
         return
     # Rounded to the output's type, values lie a little off the steps.
+    unit = rounding_of(output.dtype).half_unit
     apart = np.diff(values)
     step = float(apart[apart < 1.5 * apart.min()].mean())
     step = float(values[-1] - values[0]) / max(1.0, float(np.rint((values[-1] - values[0]) / step)))
     places = (values - values[0]) / step
+    off = _OFF + unit * (np.abs(values) + abs(values[0])) / step
+    told = np.maximum(0.0, GRID_BITS - np.log2(off / _OFF)).sum() - 3 * GRID_BITS
     inside = np.clip(y, values[0], values[-1])
     if (
         places[-1] < 256
-        and np.all(np.abs(places - np.rint(places)) <= 0.1)
-        and np.all(np.abs(x - inside) <= (0.5 + _STEP_OFF) * step + 2.0**-10 * np.abs(x))
+        and told >= CHANCE_BITS
+        and np.all(np.abs(places - np.rint(places)) <= off)
+        and np.all(np.abs(x - inside) <= (0.5 + _STEP_OFF) * step + max(unit, 2.0**-10) * np.abs(x))
     ):
         yield Instead(
             "rounding",

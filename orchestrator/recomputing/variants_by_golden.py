@@ -263,14 +263,15 @@ def _searched(
     search = search_variants(
         piece, incoming, searched, judge, _ELEMENT_S * elements, lambda node, place: iter(())
     )
-    if not search.explained and not search.possible:
-        return None
     search = search._replace(
         explained=[_of_golden(entry) for entry in search.explained],
         possible=[_of_golden(entry) for entry in search.possible],
     )
-    written = Written(searched, lambda: (), lambda error: judge(error, False))
-    return explained_or_written(search, written)
+    written = Written(
+        searched, lambda: (), lambda error: judge(error, False), [value.array for value in given]
+    )
+    found = explained_or_written(search, written)
+    return found if found.explained or found.possible or found.instead is not None else None
 
 
 def _of_golden(entry: Explained) -> Explained:

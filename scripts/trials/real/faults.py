@@ -500,7 +500,7 @@ def _argmax(scene: Scene) -> Optional[Change]:
 # channel is: solved constants say so.
 _SOLVED = "attribute: other than the model's"
 _FACTOR = ("scale", _SOLVED, "attribute: factor of|its constant")
-_PART = ("one-slice", "not-written", _SOLVED)
+_PART = ("one-slice", "not-written", "scale: holds? 0", _SOLVED)
 
 KINDS: Dict[str, Kind] = {
     "scale-1.005": Kind(_scale(1.005), _FACTOR),
@@ -534,7 +534,10 @@ KINDS: Dict[str, Kind] = {
     "overflow": Kind(_overflow, ("overflow",)),
     "saturated": Kind(_saturated, ("saturation",)),
     "flushed": Kind(_flushed, ("flush-to-zero", "activation: computed below")),
-    "did-nothing": Kind(_did_nothing, ("did-nothing", "stale-dump", "other-tensor")),
+    "did-nothing": Kind(
+        _did_nothing,
+        ("did-nothing", "stale-dump", "other-tensor", "attribute: Identity|perm .0, 1|holds what"),
+    ),
     "others-memory": Kind(_others_memory, ("stale-dump", "other-tensor")),
     "pad-off-by-one": Kind(_pads, ("shift", "attribute")),
     "softmax-axis": Kind(_softmax_axis, ("attribute",)),
@@ -544,7 +547,8 @@ KINDS: Dict[str, Kind] = {
     "coarser-table": Kind(_table(64), ("rounding",)),
     "half-sums": Kind(_half_sums, ("rounding",)),
     "shift": Kind(_shift, ("shift", "attribute: rolled")),
-    "random": Kind(_random, ("unexplained",)),
+    # Of few elements the order is found.
+    "random": Kind(_random, ("unexplained", "layout: in the order")),
     "resize-mode": Kind(_resize, ("attribute",)),
     "resize-rule": Kind(_corners, ("attribute",)),
     "floor-pooling": Kind(_floor_pool, ("one-slice", "not-written: axis", "attribute: ceil_mode")),
