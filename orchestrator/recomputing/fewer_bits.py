@@ -136,7 +136,7 @@ def _steps(given: Array, actual: Array, written: Written) -> Optional[Tuple[int,
     computed = np.ravel(rounded(output.computed.array, output.dtype))
     finite = np.isfinite(given) & np.isfinite(actual) & np.isfinite(computed)
     order = np.argsort(given[finite], kind="stable")
-    x, a, y = (np.float64(side[finite][order]) for side in (given, actual, computed))
+    x, a, y = (side[finite][order].astype(np.float64) for side in (given, actual, computed))
     wrong = ~np.ravel(agreeing(output, output.computed))[finite][order]
     same = np.diff(x) == 0
     if x.size < 4 * STEPS or np.any(same & ((np.diff(a) != 0) | (np.diff(y) != 0))):
@@ -157,7 +157,8 @@ def _steps(given: Array, actual: Array, written: Written) -> Optional[Tuple[int,
     held, unit = a[begins], 2.0 * rounding_of(output.dtype).half_unit
     if np.any(steps & (np.maximum(low - held, held - high) > unit * np.abs(held))):
         return None
-    return np.count_nonzero(read), 1 + values, float(np.median((x[behind] - x[begins])[steps]))
+    count, width = np.count_nonzero(read), np.median((x[behind] - x[begins])[steps])
+    return int(count), 1 + int(values), float(width)
 
 
 def _told_of_mantissa(numbers: Array, kept: int) -> float:
