@@ -683,7 +683,7 @@ declare(
 declare("Add Sub Mul Div Pow Max Min Sum Mean Where Mod", along_other_axis())
 declare(
     "Add",
-    other_number(1, "the constant that it adds (epsilon)", EPSILONS, most=0.1),
+    other_number(1, "its constant", EPSILONS, most=0.1),
     missing_input(1, "its input 1"),
     missing_input(0, "its input 0"),
 )

@@ -315,6 +315,8 @@ def coarser_inside(node: Node, inputs: Inputs, held: Sequence[bool]) -> Iterator
             yield Variant(name, words, AS_IT_IS, node, narrowed)
 
 
+OF_SIBLING = "of its sibling "
+"""How constants are told that another node of the type holds."""
 SUMS = "its sums"
 """How variants are named that leave out a part of what is summed."""
 _TAILS = (1, 2, 3, 4, 8, 16, 32)
@@ -386,7 +388,7 @@ def of_siblings(
             return [*given[:number], Value(other), *given[number + 1 :]]
 
         name = input_name(node, number)
-        yield Variant(name, "of its sibling %s" % sibling, AS_IT_IS, node, taken)
+        yield Variant(name, OF_SIBLING + sibling, AS_IT_IS, node, taken)
 
 
 def of_sibling(node: Node, sibling: str, arrays: Mapping[int, Array]) -> Variant:
@@ -399,4 +401,4 @@ def of_sibling(node: Node, sibling: str, arrays: Mapping[int, Array]) -> Variant
         ]
 
     names = " and ".join(input_name(node, number) for number in arrays)
-    return Variant(names, "of its sibling %s" % sibling, AS_IT_IS, node, taken)
+    return Variant(names, OF_SIBLING + sibling, AS_IT_IS, node, taken)

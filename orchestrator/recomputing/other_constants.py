@@ -172,25 +172,26 @@ def _held_instead(
     are another model's.
     """
     own = inputs[place].array  # type: ignore[union-attr]
-    if own.dtype.kind != "f" and own.size <= MOST_LISTED:
-        words = OF_DUMP + " (input %d): %s" % (at, text_of(given))
-        return _with_constant(node, place, given, words)._replace(model=text_of(own)), False
+    # Several nodes that are one op on the device count their inputs otherwise.
+    of_dump = OF_DUMP + " (input %d%s" % (at, "" if at == place else " of the op")
+    if own.size <= (_SHOWN if own.dtype.kind == "f" else MOST_LISTED):
+        words = "%s): %s" % (of_dump, _listed(given))
+        return _with_constant(node, place, given, words)._replace(model=_listed(own)), False
     with np.errstate(invalid="ignore"):
         apart = np.abs(given - own) > (4.0 * unit * np.abs(own) if own.dtype.kind == "f" else 0)
     # Infinity is a number like others: that of a mask.
     differ = int(np.count_nonzero(np.where(np.isinf(own), given != own, apart)))
-    words = OF_DUMP + " (input %d; %s of %s values are not the model's%s)"
     sibling = _sibling_with(given, siblings, unit)
     order = _in_parts(given, own, unit) or _in_order(given, node, place, inputs, unit)
-    if own.size <= _SHOWN:
-        shown = ": %s for %s" % (text_of(given.ravel()), text_of(own.ravel()))
-        words %= at, format(differ, ","), format(own.size, ","), shown
-    elif sibling:
-        words = OF_DUMP + " (input %d): those of its sibling %s, not the model's" % (at, sibling)
+    if sibling:
+        words = "%s): those of its sibling %s, not the model's" % (of_dump, sibling)
     elif order:
-        words = OF_DUMP + " (input %d): the model's %s" % (at, order)
+        words = "%s): the model's %s" % (of_dump, order)
+    elif not np.ptp(given):
+        words = "%s): %s throughout" % (of_dump, text_of(given.flat[0].item()))
     else:
-        words %= at, format(differ, ","), format(own.size, ","), ""
+        counts = format(differ, ","), format(own.size, ",")
+        words = of_dump + "; %s of %s values are not the model's)" % counts
     # The same numbers in other places are the model's, exchanged; so are those of another node.
     is_other = (
         own.dtype.kind == "f"
@@ -200,6 +201,15 @@ def _held_instead(
         and not sibling
     )
     return _with_constant(node, place, given, words), is_other
+
+
+def _listed(array: Array) -> str:
+    return text_of(array.flat[0].item() if array.size == 1 else array)
+
+
+def says_which(variant: Variant) -> bool:
+    """Tell whether a constant of a dump is told in words, so that nothing else is to be named."""
+    return variant.device.startswith(OF_DUMP) and ": " in variant.device
 
 
 def _together(

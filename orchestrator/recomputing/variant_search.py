@@ -23,23 +23,28 @@ import numpy as np
 from .. import operators
 from ..base.wording import percent
 from ..operators import Arithmetic, Node, Value
-from ..operators.variants import AS_IT_IS
+from ..operators.inputs_otherwise import OF_SIBLING
+from ..operators.variants import AS_IT_IS, FACTOR_OF, Variant
 from ..tensors.type_precision import rounding_of
 from .formulas_by_type import TIGHT
 from .found_indices import found_indices
 from .number_fitting import NumberFitting
-from .other_constants import OF_DUMP, dumped_otherwise, solved
+from .other_constants import OF_DUMP, dumped_otherwise, says_which, solved
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Piece, Siblings
 from .variant_trials import MOST_COUNTED, Accepted, Output, VariantTrials, agreeing
 
 Array = Any
 
+_OF_MODEL = 1
+"""How far-fetched an attribute or constant is that was read otherwise (:func:`_unlikeliness`)."""
 _BY_ROUNDING = 1.0
 """Times what rounding explains, above which numbers are fitted although a variant agrees."""
 _AS_GOOD = 1.5
 """Of the best variant's error, what that of another may be which explains as much. Chosen; tried
 from 1.1 to 3: each of attribute_trial --quick --dtype float16 --form all is named all the same."""
+_FEWER = 0.01
+"""Of the elements, by how many fewer may agree with such another. Chosen; no trial."""
 # Chosen for the length of a sentence.
 _MOST_NAMED = 4
 """Values of one attribute that agree equally well, of which a message names each."""
@@ -161,8 +166,8 @@ def search_variants(
         trials.tried["the constants of its own dump (they are the model's)"] = None
     held_otherwise, trials.accepted = trials.accepted, []
     other_weights = any(entry.variant is other for entry in held_otherwise for other in held.others)
-    # Weights that are not the model's at all explain it alone.
-    if not other_weights:
+    # Weights that are not the model's at all explain it alone, and so do numbers that are told.
+    if not other_weights and not any(says_which(entry.variant) for entry in held_otherwise):
         _try_model(trials, base, siblings)
         if not trials.accepted and not held_otherwise and not piece.counts:
             _solve(trials, base, held.confirmed)
@@ -172,7 +177,13 @@ def search_variants(
         trials.accepted += trials.possible
     found = trials.accepted or trials.possible
     best = min((entry.ratio for entry in found), default=0.0)
-    as_good = [entry for entry in found if entry.ratio <= _AS_GOOD * best + 0.05]
+    most = max((entry.agree for entry in found), default=0)
+    as_good = [
+        entry
+        for entry in found
+        if entry.ratio <= _AS_GOOD * best + 0.05
+        and entry.agree >= most - _FEWER * output.actual.size
+    ]
     as_good = [entry for entry in as_good if entry.in_shape] or as_good
     model_agree = int(np.count_nonzero(agreeing(output, output.computed)))
     explained = _in_words(as_good, output, model_agree, not trials.accepted)
@@ -279,7 +290,7 @@ def _in_words(
     by_name: Dict[Tuple[str, str, str], List[Accepted]] = {}
     for entry in accepted:
         by_name.setdefault((entry.node.name, entry.node.type, entry.variant.name), []).append(entry)
-    explained = []
+    explained: List[Tuple[int, Explained]] = []
     # What makes the same of these inputs is one thing: nothing tells which of them it was.
     alike: Dict[int, List[List[Accepted]]] = {}
     for name, entries in by_name.items():
@@ -289,10 +300,16 @@ def _in_words(
         entries.sort(key=lambda entry: entry.ratio)
         alike.setdefault(entries[0].digest, []).append(entries)
     for groups in alike.values():
-        groups.sort(key=lambda entries: entries[0].variant.device == "missing")
+        groups.sort(key=lambda entries: _unlikeliness(entries[0]))
         first = groups[0][0]
-        own = first.variant.model
-        others = [_shown(entries)[0] for entries in groups[1:_MOST_NAMED]]
+        own, unlikely = first.variant.model, _unlikeliness(first)
+        # Beside an attribute's usual value what none says is not told, nor the same attributes.
+        others = [
+            _shown(entries)[0]
+            for entries in groups[1:_MOST_NAMED]
+            if unlikely > _OF_MODEL or first.fitted or not entries[0].unlikely
+            if not _is_same_node(entries[0].variant, first.variant)
+        ]
         what, device = _shown(groups[0])
         sentence = "the device %scomputed %s; %s (%s%s)%s" % (
             "may have " if by_chance else "",
@@ -302,20 +319,46 @@ def _in_words(
             ": so few may do so by chance" if by_chance else "",
             "; the same is " + ", or ".join(others) if others else "",
         )
-        explained.append(
-            Explained(
-                sentence,
-                first.variant.name,
-                first.node,
-                device,
-                first.variant.model,
-                first.agree,
-                model_agree,
-                output.actual.size,
-            )
+        told = Explained(
+            sentence,
+            first.variant.name,
+            first.node,
+            device,
+            first.variant.model,
+            first.agree,
+            model_agree,
+            output.actual.size,
         )
+        explained.append((unlikely, told))
+    return [told for _, told in sorted(explained, key=lambda entry: (entry[0], -entry[1].agree))]
+
+
+def _unlikeliness(entry: Accepted) -> int:
+    """Return how far-fetched what agrees is, 0 the least: what the dump holds, what the model says
+    of the operator read otherwise, its inputs, outputs or parts in another order or those of
+    another, an input that is missing, another function, and what no attribute says.
+    """
+    variant = entry.variant
+    if variant.device.startswith(OF_DUMP):
+        return 0
     # That an input is missing is also what an output that is the other input looks like.
-    return sorted(explained, key=lambda entry: (-entry.agree, entry.device == "missing"))
+    if variant.device == "missing":
+        return 3
+    if entry.unlikely:
+        return 5
+    if not variant.name or variant.name.startswith(FACTOR_OF):
+        return 4
+    in_order = variant.name.startswith("the order of ") or OF_SIBLING in variant.device
+    return 2 if in_order else _OF_MODEL
+
+
+def _is_same_node(one: Variant, other: Variant) -> bool:
+    """Tell whether two variants are one node with the same attributes."""
+    return one.node == other.node and all(
+        change is None
+        for variant in (one, other)
+        for change in (variant.inputs, variant.outputs, variant.instead)
+    )
 
 
 def _shown(entries: Sequence[Accepted]) -> Tuple[str, str]:

@@ -87,6 +87,8 @@ class Accepted(NamedTuple):
     node: Node
     variant: Variant
     fitted: bool = False
+    # Whether no attribute says it.
+    unlikely: bool = False
     # Whether its output has the model's shape: another one may be the same in memory.
     in_shape: bool = True
     # Of what it makes, in the output's type.
@@ -196,9 +198,10 @@ class VariantTrials:
                 return
         told_enough = told >= CHANCE_BITS + bits + np.log2(self._computed)
         chosen = self.accepted if told_enough else self.possible
+        unlikely = bits > 0 and not fitted
         in_shape = value.array.shape == output.computed.array.shape
         digest = zlib.crc32(np.ascontiguousarray(rounded(value.array, output.dtype)).tobytes())
-        chosen.append(Accepted(ratio, agree, node, variant, fitted, in_shape, digest))
+        chosen.append(Accepted(ratio, agree, node, variant, fitted, unlikely, in_shape, digest))
 
     def off_by(self, number: int, fit: Fit, value: float) -> Optional[Array]:
         """Return how far the output is from what a number makes, flat; None where it cannot be

@@ -258,7 +258,7 @@ def test_a_stale_dump_read_only_by_a_product_is_one_of_two_possibilities(scene, 
         "its dump file may be of another run, or what differs does not count there"
         in found[-1]["sentence"]
     )
-    assert "so the error is its own." in text
+    assert "so the error is its own: its output is" in text
 
 
 def test_wrong_golden_data_or_a_stale_dump_are_both_named_when_undecidable(scene, random):

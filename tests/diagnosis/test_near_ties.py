@@ -297,7 +297,7 @@ def test_a_wrong_reader_of_a_near_tie_is_the_suspect(scene, random):
     )
     assert (
         "computed again from the device's own inputs it comes out otherwise, so the error is "
-        "its own." in text
+        "its own: the device computed GatherElements with its indices rolled by +1" in text
     )
 
 

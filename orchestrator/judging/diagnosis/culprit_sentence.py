@@ -12,6 +12,7 @@ from ...base.wording import percent
 from ...dumps.place import Place
 from ...dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
 from ..metric_text import beside_limit
+from .explanations import Explanation
 from .first_divergence import FirstDivergence
 from .op_input_states import BAD, GOOD
 from .own_error.estimate import Estimate
@@ -94,7 +95,7 @@ def culprit_sentence(
     if first.too_strict is not None:
         text = head + first.too_strict.sentence(bool(suspects))
     else:
-        text = head + (_blamed_instead(first, suspects) or _origin(first, estimate))
+        text = head + (_blamed_instead(first, suspects) or _named(first, suspects, estimate))
     besides = next(
         (
             suspect
@@ -181,23 +182,29 @@ def _blamed_instead(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
     """Return what is wrong instead of the first divergence (its golden data, its input); empty
     where nothing is known to be.
     """
-    suspect_found = next(
-        (
-            suspect
-            for suspect in suspects
-            if suspect.op == first.op and suspect.place == first.place
-        ),
-        None,
-    )
-    explanation = (
-        suspect_found.explanations[0]
-        if suspect_found is not None and suspect_found.explanations
-        else None
-    )
+    explanation = _explanation_of(first.op, first.place, suspects)
     if explanation is None or not explanation.blameless:
         return ""
     end = ", so no operator need be wrong." if explanation.clears_all else "."
     return "; %s%s" % (explanation.sentence, end)
+
+
+def _explanation_of(op: str, place: Place, suspects: Sequence[Suspect]) -> Optional[Explanation]:
+    """Return the likeliest explanation of a suspect; None where it is none, or has none."""
+    found = (one for one in suspects if one.op == op and one.place == place)
+    return next((one.explanations[0] for one in found if one.explanations), None)
+
+
+def _named(
+    first: FirstDivergence, suspects: Sequence[Suspect], estimate: Optional[Estimate]
+) -> str:
+    """Return whose error it is, with what was computed instead."""
+    origin = _origin(first, estimate)
+    if not first.wrong_before and (estimate is None or estimate.computed is None):
+        return origin
+    explanation = _explanation_of(first.wrong_before or first.op, first.place, suspects)
+    told = "" if explanation is None else explanation.brief
+    return "%s: %s." % (origin[:-1], told) if told else origin
 
 
 def _is_blameless(suspect: Suspect) -> bool:
@@ -206,8 +213,9 @@ def _is_blameless(suspect: Suspect) -> bool:
 
 def _stands_out(suspect: Suspect, several_models: bool) -> str:
     named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
-    return "%s is suspect%s: %s" % (
-        named, where_words(suspect.place, several_models), suspect.brief,
+    told = suspect.explanations[0].brief if suspect.explanations else ""
+    return "%s is suspect%s: %s%s" % (
+        named, where_words(suspect.place, several_models), suspect.brief, "; " * bool(told) + told,
     )  # fmt: skip
 
 
@@ -273,9 +281,12 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.wrong_before:
         return (
             "; computed again from the device's own inputs it is right, and %s before it is wrong, "
-            "which nothing is compared with: %s."
+            "%s: %s."
             % (
                 first.wrong_before,
+                "though within its limits"
+                if first.wrong_within_limits
+                else "which nothing is compared with",
                 "the error is inherited"
                 if estimate is not None and estimate.inherits
                 else "look at that one first, whether the error is its is not known",

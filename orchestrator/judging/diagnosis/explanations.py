@@ -4,11 +4,13 @@ same for every operator.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ...base.fast_dataclasses import dataclass
 from ...base.wording import listed
 
+_COUNTED = re.compile(r" \([^()]*elements agree")
 _SHOWN = 4
 """Operators of which a sentence names each."""
 
@@ -114,6 +116,8 @@ class Explanation:
     devices
         The part of the sentence, its last one, that tells on which devices the operator is wrong
         and on which right; empty where it tells none.
+    tried
+        What was tried and does not explain it.
     """
 
     kind: str
@@ -121,6 +125,7 @@ class Explanation:
     sentence: str
     next: str
     devices: str = ""
+    tried: Tuple[str, ...] = ()
 
     @property
     def blameless(self) -> bool:
@@ -136,9 +141,21 @@ class Explanation:
         return self.kind in _OF_PRECISION or (self.kind in _TOO_LARGE and told)
 
     @property
+    def brief(self) -> str:
+        """What was computed instead, without how many elements agree; empty where not known."""
+        if not self.share or self.kind in ("unexplained", "not-equal"):
+            return ""
+        return _COUNTED.split(self.sentence)[0]
+
+    @property
     def clears_all(self) -> bool:
         """Whether by it no operator need be wrong, as what the device was given is another one."""
         return self.kind in (OTHER_INPUT, OTHER_WEIGHTS) and self.share > 0
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Explanation:
+        """Return the explanation of an entry of result.json."""
+        return cls(**{**document, "tried": tuple(document.get("tried", ()))})
 
     def document(self) -> Dict[str, Any]:
         """Return an entry of result.json's ``explanations``."""
@@ -148,6 +165,7 @@ class Explanation:
             "sentence": self.sentence,
             "next": self.next,
             **({"devices": self.devices} if self.devices else {}),
+            **({"tried": list(self.tried)} if self.tried else {}),
         }
 
 

@@ -120,9 +120,9 @@ class FirstDivergence:
     lost
         Which number of it, or of an operator before it, the device's type cannot hold, in words,
         where NaN or Inf come of that.
-    wrong_before
-        An operator before it that nothing is compared with, and that is wrong by computing again,
-        where it is right itself.
+    wrong_before, wrong_within_limits
+        An operator before it that is wrong by computing again, where it is right itself, and
+        whether that one is within its limits; else nothing is compared with it.
     shaped_before
         An operator before it that is the first to have another shape than the model says.
     handed_on
@@ -155,6 +155,7 @@ class FirstDivergence:
     masked: str = ""
     lost: str = ""
     wrong_before: str = ""
+    wrong_within_limits: bool = False
     shaped_before: str = ""
     handed_on: bool = False
 

@@ -250,11 +250,20 @@ class ModelVerdict:
                 )
                 if self.first_estimate.follows:
                     before = {op.name for op in inputs.before(self.first_estimate.op)}
-                    wrong = (entry.op for entry in estimates.apart if entry.computed is not None)
+                    wrong = [
+                        entry.op.name for entry in estimates.apart if entry.computed is not None
+                    ]
+                    within = [
+                        entry.op.name
+                        for entry in estimates.suspects()
+                        if entry.computed is not None and entry.op.name not in wrong
+                    ]
                     shaped = (one.op for one in estimates.suspects() if one.of_shape)
+                    first_wrong = next((name for name in wrong + within if name in before), "")
                     self.first = replace(
                         self.first,
-                        wrong_before=next((op.name for op in wrong if op.name in before), ""),
+                        wrong_before=first_wrong,
+                        wrong_within_limits=first_wrong in within,
                         shaped_before=next((op.name for op in shaped if op.name in before), ""),
                     )
                 if self.first.inputs == BAD and self.first_estimate.follows:

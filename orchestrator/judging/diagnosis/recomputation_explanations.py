@@ -17,7 +17,7 @@ from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.other_constants import OF_DUMP
 from ...recomputing.parts_not_written import right_alone
 from ...recomputing.recomputed_output import ComputedPair
-from ...recomputing.run_variants import written_instead
+from ...recomputing.run_variants import WRITTEN_INSTEAD, written_instead
 from ...recomputing.variant_search import Explained, VariantSearch, agreement
 from ...recomputing.variant_trials import Output
 from ...recomputing.written import Written
@@ -221,12 +221,18 @@ def _all_tiny(recomputed: ComputedPair) -> bool:
 
 def unexplained(search: VariantSearch, known: str = "") -> Explanation:
     """Return that no known variant explains an error, what is known besides, and what was tried."""
-    tried = ["tried: " + ", ".join(search.tried)] if search.tried else []
+    written = [one.words for one in WRITTEN_INSTEAD]
+    tried = [words for words in search.tried if words not in written]
+    counts = "%d that it may have read otherwise" % len(tried) if tried else ""
+    if len(tried) < len(search.tried):
+        counts += ", " * bool(tried)
+        counts += "%d that may have been written instead" % (len(search.tried) - len(tried))
     if search.too_few:
-        tried.append("too few elements to tell: " + ", ".join(search.too_few))
+        counts += "; too few elements to tell %d more" % len(search.too_few)
     known = "; " + known if known else ""
-    sentence = "no known variant explains it%s (%s)" % (known, "; ".join(tried))
-    return explanation("unexplained", 0.0, sentence + _left_out(search))
+    sentence = "no known variant explains it%s (tried: %s; result.json has all)" % (known, counts)
+    of_all = (*search.tried, *("%s (too few elements to tell)" % words for words in search.too_few))
+    return replace(explanation("unexplained", 0.0, sentence + _left_out(search)), tried=of_all)
 
 
 def _left_out(search: VariantSearch) -> str:
@@ -263,7 +269,7 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
             )
         if instead is not None and entry.device == "missing":
             # One thing, told from both ends.
-            sentence, explanations = "%s: %s" % (sentence, instead.sentence), []
+            sentence, explanations = "%s; %s" % (sentence, instead.sentence), []
         explanations.append(Explanation(_kind_of(entry), 1.0, sentence, step))
     if explanations and search.left_out:
         first = explanations[0]
@@ -295,7 +301,11 @@ def _next_for(entry: Explained, op: str) -> str:
     node = entry.node
     # Of inputs and constants nothing stands among an op's attributes.
     name = re.sub("^its ", "the ", entry.name)
-    is_attribute = not entry.name.startswith(_OF_INPUTS) and entry.model != AS_IT_IS
+    is_attribute = (
+        not entry.name.startswith(_OF_INPUTS)
+        and entry.model != AS_IT_IS
+        and not entry.device.startswith(OF_DUMP)
+    )
     where = (
         "compare %s of %s in the om's json (the attributes of its op)"
         if is_attribute

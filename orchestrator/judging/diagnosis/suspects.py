@@ -244,7 +244,7 @@ class Suspect:
             **{
                 **document,
                 "place": Place(**document["place"])._replace(host=host),
-                "explanations": tuple(Explanation(**one) for one in document["explanations"]),
+                "explanations": tuple(map(Explanation.of_document, document["explanations"])),
             }
         )
 
