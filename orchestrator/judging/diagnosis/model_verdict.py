@@ -36,7 +36,7 @@ from .device_specific_suspects import DevicesApart
 from .first_divergence import FirstDivergence, divergence_of
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, Inputs, InputState
-from .own_error.estimate import Estimate
+from .own_error.estimate import Estimate, Estimates
 from .own_error.estimator import Estimator
 from .own_error.recomputed_estimates import (
     ops_by_urgency,
@@ -249,23 +249,8 @@ class ModelVerdict:
                     other_shape=verdict is not None and verdict.code == OtherShape.code,
                 )
                 if self.first_estimate.follows:
-                    before = {op.name for op in inputs.before(self.first_estimate.op)}
-                    wrong = [
-                        entry.op.name for entry in estimates.apart if entry.computed is not None
-                    ]
-                    within = [
-                        entry.op.name
-                        for entry in estimates.suspects()
-                        if entry.computed is not None and entry.op.name not in wrong
-                    ]
-                    shaped = (one.op for one in estimates.suspects() if one.of_shape)
-                    first_wrong = next((name for name in wrong + within if name in before), "")
-                    self.first = replace(
-                        self.first,
-                        wrong_before=first_wrong,
-                        wrong_within_limits=first_wrong in within,
-                        shaped_before=next((op.name for op in shaped if op.name in before), ""),
-                    )
+                    before = _wrong_before(self.first_estimate.op, inputs, estimates)
+                    self.first = replace(self.first, **before)
                 if self.first.inputs == BAD and self.first_estimate.follows:
                     output = self.first_estimate.output
                     golden = reader.golden_follows(self.first_estimate.op, output)
@@ -327,6 +312,21 @@ class ModelVerdict:
             self.first,
             _difference(self.observed, devices),
         )
+
+
+def _wrong_before(op: ObservedOp, inputs: Inputs, estimates: Estimates) -> Dict[str, Any]:
+    """Return which operator before one that is right is wrong, as fields of its divergence."""
+    before = {one.name for one in inputs.before(op)}
+    apart = [entry.op.name for entry in estimates.apart if entry.computed is not None]
+    suspects = list(estimates.suspects())
+    within = [one.op.name for one in suspects if one.computed is not None]
+    shaped = (one.op.name for one in suspects if one.of_shape)
+    wrong = next((name for name in apart + within if name in before), "")
+    return {
+        "wrong_before": wrong,
+        "wrong_within_limits": bool(wrong) and wrong not in apart,
+        "shaped_before": next((name for name in shaped if name in before), ""),
+    }
 
 
 def _difference(observed: ObservedOps, devices: List[str]) -> Optional[Difference]:
