@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import time
 from itertools import islice
 from typing import Any, Dict, List, Optional, Sequence, Tuple
@@ -39,8 +38,6 @@ from .shell_words import command_words, shell_lines, shell_word
 _VERDICTS = (EXIT_PASS, EXIT_FAIL, EXIT_INCOMPLETE)
 _OUTPUTS = {PASS: "within limits", FAIL: "outside limits"}
 _MOST_CAUSES, _MOST_NAMES = 3, 4
-_MOST_OF_UNEXPLAINED = 160
-"""Characters: two lines of a terminal. Chosen, no trial."""
 _COMPARE_INPUTS = (
     "compare what the device read with what golden data were made of: the om's inputs and "
     "preprocessing (AIPP), and whether the om holds the whole model or a part of it"
@@ -539,9 +536,6 @@ def _causes(results: Sequence[CaseResult]) -> List[Tuple[str, str, str]]:
             name = without_gear(suspect.op)
             first = next(iter(suspect.explanations), None)
             cause = suspect.evidence if first is None else "%s: %s" % (first.kind, first.sentence)
-            if first is not None and first.kind == "unexplained":
-                # All that was tried would fill the last lines; result.json and the page list it.
-                cause = textwrap.shorten(cause, _MOST_OF_UNEXPLAINED, placeholder=" …")
             by_name.setdefault(name, (name, cause, "" if first is None else first.next))
     return list(by_name.values())
 

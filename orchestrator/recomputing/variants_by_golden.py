@@ -116,7 +116,7 @@ def fed_otherwise(
     output: AlignedPair,
     facts: Optional[AttributesAndConstants],
     judge: Judge,
-    fed_with: Sequence[str],
+    fed_with: Sequence[Tuple[int, str]],
     others: Others,
 ) -> Optional[VariantSearch]:
     """Return that a device computes what the json says of what the json feeds it with, where golden
@@ -126,7 +126,7 @@ def fed_otherwise(
     Parameters
     ----------
     fed_with
-        What feeds each input, by name.
+        What feeds each input, which the op counts by these numbers.
     others
         Yields other golden tensors of so many elements, by name.
     """
@@ -182,7 +182,11 @@ def _follows(formula: Formula, targets: Sequence[Value], output: AlignedPair, ju
 
 
 def _other_order(
-    op_type: str, formula: Formula, goldens: Sequence[Value], golden: Array, fed_with: Sequence[str]
+    op_type: str,
+    formula: Formula,
+    goldens: Sequence[Value],
+    golden: Array,
+    fed_with: Sequence[Tuple[int, str]],
 ) -> Optional[Instead]:
     places = range(len(goldens))
     for order in permutations(places) if len(goldens) <= _MOST_ORDERED else ():
@@ -191,7 +195,7 @@ def _other_order(
                 "attribute",
                 "the device computed %s of its inputs as the om feeds it with them (%s); golden "
                 "data follow from them in the order %s: an edge was drawn otherwise than in the "
-                "original model" % (op_type, ", ".join(fed_with), list(order)),
+                "original model" % (op_type, ", ".join(name for _, name in fed_with), list(order)),
                 _NEXT_OF_EDGES,
             )
     return None
@@ -201,7 +205,7 @@ def _other_input(
     formula: Formula,
     goldens: Sequence[Value],
     golden: Array,
-    fed_with: Sequence[str],
+    fed_with: Sequence[Tuple[int, str]],
     others: Others,
 ) -> Optional[Instead]:
     for number, value in enumerate(goldens):
@@ -214,7 +218,7 @@ def _other_input(
                     "the om feeds it with %s as its input %d, of which its output is right; golden "
                     "data follow from %s there: an edge was drawn otherwise than in the original "
                     "model, or an operator between was left out or added"
-                    % (fed_with[number], number, name),
+                    % (fed_with[number][1], fed_with[number][0], name),
                     _NEXT_OF_EDGES,
                 )
     return None

@@ -10,7 +10,7 @@ import pytest
 from scene_networks import dense, half, relu
 
 from goldwatch.dumps import TensorData
-from goldwatch.judging.diagnosis.explanations import KINDS
+from goldwatch.judging.diagnosis.explanations import KINDS, explanation
 from goldwatch.judging.diagnosis.pattern_explanations import Surroundings, _of_pattern
 from goldwatch.metrics.patterns import AlignedPair, find_patterns
 from goldwatch.schemas import load_schema
@@ -158,7 +158,8 @@ def test_few_unrelated_values_are_called_random_and_correlated_ones_are_not(
         "fc", "MatMulV2", ["data"], golden.reshape(1, 10).astype(np.float32), made.reshape(1, 10)
     )
     found = explanations(scene)[0]
-    assert [entry["kind"] for entry in found] == ([] if correlation > 0.8 else ["unexplained"])
+    assert [entry["kind"] for entry in found] == ["unexplained"]
+    assert ("no pattern fits what differs" in str(found)) == (correlation > 0.8)
     assert ("as 10 unrelated values may have" in str(found)) == (0.3 < correlation < 0.8)
 
 
@@ -380,3 +381,12 @@ def test_the_schema_of_the_result_lists_every_kind():
     suspect = load_schema("result")["definitions"]["suspect"]["properties"]
     kind = suspect["explanations"]["items"]["properties"]["kind"]
     assert set(kind["enum"]) == set(KINDS)
+
+
+@pytest.mark.parametrize("op_type", ["Conv2D", "ConcatD", "DynamicRNN"])
+def test_advice_fits_the_type_of_the_operator(op_type):
+    shifted = explanation("shift", 1.0, "shifted by +1 along axis 1")
+    told = shifted.fitting(op_type)
+    assert ("padding" in told.next) == (op_type == "Conv2D")
+    of_golden = shifted.without_model().next
+    assert "not why" in of_golden and "--original" in of_golden

@@ -26,6 +26,7 @@ from .explanations import (
     Explanation,
     dump_of_another_run,
     dump_of_another_run_maybe,
+    not_known_without_model,
     older_dump,
     other_input_of,
     other_weights,
@@ -139,12 +140,28 @@ def with_explanations(
             if known:
                 suspect = replace(suspect, explanations=tuple(known))
         suspects.append(suspect)
+    has_model = bool((reader.recomputed() or {}).get("model"))
+    suspects = [
+        _with_fitting_steps(suspect, has_model) if number < MOST_READ else suspect
+        for number, suspect in enumerate(suspects)
+    ]
     estimates = [estimate for _, estimate in suspects_found]
     for number, explanation in _of_another_model(
         estimates, searches, observed, inputs, reader, verdicts
     ).items():
         suspects[number] = replace(suspects[number], explanations=(explanation,))
     return suspects
+
+
+def _with_fitting_steps(suspect: Suspect, has_model: bool) -> Suspect:
+    """Return a suspect with next steps that fit its type: without the original model a pattern says
+    how two tensors differ, not why.
+    """
+    if has_model:
+        told = [entry.fitting(suspect.op_type) for entry in suspect.explanations]
+        return replace(suspect, explanations=tuple(told))
+    told = [entry.without_model() for entry in suspect.explanations]
+    return replace(suspect, explanations=tuple(told or [not_known_without_model()]))
 
 
 def _of_another_model(
@@ -252,6 +269,7 @@ def _by_tensors(
         golden_right=_golden_right(estimate, inputs, reader),
         unread=_dump_was_not_read(estimate, inputs, reader),
         stale=reader.stale(estimate.op),
+        of_constants=inputs.of_constants(estimate.op),
     )
     whole = (
         reader.walked(estimate.op, estimate.output, background_of(estimate))

@@ -5,6 +5,7 @@ same for every operator.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ...base.fast_dataclasses import dataclass
@@ -73,6 +74,16 @@ _NEXT = {
     "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this "
     "operator",
 }
+_MEASURED = frozenset(["scale", "bias", "shift", "layout", "one-slice", "not-equal", "unexplained"])
+"""Kinds that say how two tensors differ; why, only the original model tells."""
+_NEXT_MODEL = "compare again with the original model (--original FILE): it names the cause"
+_NOT_WHY = "this says how the two differ, not why; "
+_WINDOWED = re.compile("conv|pool|pad|crop|slice|resize|im2col|col2im|roi|patches")
+"""Types of operators that have windows, pads or places where they begin."""
+_NEXT_IN_ORDER = (
+    "compare the order of its inputs, and the attributes that say where it reads or writes (an "
+    "axis, a direction), in the model's json with the original model"
+)
 _CONTRADICTED = (
     "its golden data do not fit those of the operator that reads them, and the device's output "
     "does: the golden data are wrong"
@@ -147,6 +158,16 @@ class Explanation:
             return ""
         return _COUNTED.split(self.sentence)[0]
 
+    def fitting(self, op_type: str) -> Explanation:
+        """Return it with a next step that fits the type of its operator."""
+        if self.next == _NEXT["shift"] and not _WINDOWED.search(op_type.lower()):
+            return replace(self, next=_NEXT_IN_ORDER)
+        return self
+
+    def without_model(self) -> Explanation:
+        """Return it with what names the cause where the original model is not known."""
+        return replace(self, next=_NOT_WHY + _NEXT_MODEL) if self.kind in _MEASURED else self
+
     @property
     def clears_all(self) -> bool:
         """Whether by it no operator need be wrong, as what the device was given is another one."""
@@ -167,6 +188,11 @@ class Explanation:
             **({"devices": self.devices} if self.devices else {}),
             **({"tried": list(self.tried)} if self.tried else {}),
         }
+
+
+def not_known_without_model() -> Explanation:
+    """Return the explanation of an error that no pattern fits, where no original model is known."""
+    return Explanation("unexplained", 0.0, "no pattern fits what differs", _NEXT_MODEL)
 
 
 def explanation(kind: str, share: float, sentence: str) -> Explanation:

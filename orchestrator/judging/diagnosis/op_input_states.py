@@ -42,8 +42,8 @@ class InputState(NamedTuple):
         name.
     observation
         That row, as far as it was compared.
-    source
-        The producer's name; None without a model.
+    source, source_output
+        The producer's name, None without a model, and which of its outputs.
     owner
         The operator whose row that is: itself or the producer.
     shape
@@ -57,6 +57,7 @@ class InputState(NamedTuple):
     source: Optional[str] = None
     owner: Optional[ObservedOp] = None
     shape: Optional[Tuple[int, ...]] = None
+    source_output: int = 0
 
 
 class _Source(NamedTuple):
@@ -275,9 +276,12 @@ class Inputs:
                 and not (row.address and op.in_place(number))
             ):
                 state = BAD if row.verdict == FAIL or row.otherwise else GOOD
-                states.append(InputState(number, state, row.tensor, row, source, op, shape))
+                made = InputState(number, state, row.tensor, row, source, op)
             elif not fixed:
-                states.append(self._made(op, number, source, output)._replace(shape=shape))
+                made = self._made(op, number, source, output)
+            else:
+                continue
+            states.append(made._replace(shape=shape, source_output=output))
         return states
 
     def _made(self, op: ObservedOp, number: int, source: Optional[str], output: int) -> InputState:
@@ -439,6 +443,16 @@ class Inputs:
                 and len(self._observed_ops.numbers_at(op.place)) > 1
             )
         return not self.behind(op)
+
+    def of_constants(self, op: ObservedOp) -> bool:
+        """Tell whether an operator reads constants of the model alone."""
+        node, graph = self.node(op), self._graph(op)
+        if node is None or graph is None or not node.inputs:
+            return False
+        producers = [
+            None if source is None else graph.producer(node, source[0]) for source in node.inputs
+        ]
+        return all(one is not None and one.type in FIXED_TYPES for one in producers)
 
     def before(self, op: ObservedOp, walked: Optional[Set[int]] = None) -> List[ObservedOp]:
         """Return the observed operators whose data reach an operator, nearest first; none without a

@@ -105,6 +105,8 @@ class Surroundings(NamedTuple):
         What an operator behind it was given is not what was dumped of it.
     stale
         A sentence that the dump is older than the model; empty where it is not.
+    of_constants
+        It reads constants of the model alone.
     """
 
     first: bool = False
@@ -113,6 +115,7 @@ class Surroundings(NamedTuple):
     golden_right: bool = False
     unread: bool = False
     stale: str = ""
+    of_constants: bool = False
 
 
 NOTHING_AROUND = Surroundings()
@@ -497,6 +500,12 @@ def without_pattern(
     """Return what remains to be said where no pattern explains the error."""
     if estimate.output.spoiled:
         return []
+    if around.of_constants:
+        sentence = (
+            "it computes of constants alone: these are others than golden data were computed with, "
+            "or it computes otherwise"
+        )
+        return [explanation("unexplained", 0.0, sentence)]
     if around.first and estimate.output.verdict == FAIL:
         sentence = (
             "nothing that feeds it was compared: what runs before it may be wrong, or the device "

@@ -71,9 +71,9 @@ _NEXT_NOT_WRITTEN = (
     "the memory on the chip that takes), and run the same input twice: what was not written may "
     "hold other values then"
 )
-_OTHER_INPUT = (
-    "the first operator is right but for its input, which was not dumped: the device may have "
-    "been fed with other data"
+_MAYBE_OTHER_INPUT = (
+    "nothing known explains it; it was computed of golden data's input, as the device's was not "
+    "dumped: a constant of the operator may be another, or the device have been fed with other data"
 )
 _NEXT_OTHER_INPUT = (
     "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, "
@@ -139,7 +139,8 @@ def explanations_by_computing(
     whole = _walked(pair, alone) if pair.total > MOST_ELEMENTS else None
     patterns = patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)
     if assumed and not patterns:
-        return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
+        step = "dump the operator's inputs, too, and compare again; " + _NEXT_OTHER_INPUT
+        return [Explanation("unexplained", 0.0, _MAYBE_OTHER_INPUT, step)]
     explanations = [
         _no_overflow(entry, recomputed) or _of_computed(entry)
         for entry in patterns

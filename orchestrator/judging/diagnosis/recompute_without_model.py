@@ -203,8 +203,13 @@ def fed_otherwise_by_golden(
         return None
     from ...recomputing.variants_by_golden import fed_otherwise
 
-    names = [state.source or state.tensor for state in inputs]
-    return fed_otherwise(op.type, input_pairs, output_pair, facts, excess, names, others)
+    fed_with = [
+        (state.number, "output %d of %s" % (state.source_output, state.source))
+        if state.source
+        else (state.number, state.tensor)
+        for state in inputs
+    ]
+    return fed_otherwise(op.type, input_pairs, output_pair, facts, excess, fed_with, others)
 
 
 def _pairs(

@@ -58,6 +58,7 @@ Decides = Callable[[str, Optional[str]], bool]
 # What only moves values has its input's distance but for the rounding of two sums of squares,
 # which this is far above.
 _ALIKE = 1e-6
+_BY_INDICES = ("gather", "scatter", "select", "where", "onehot", "embedding")
 _HALF_A_STEP = math.sqrt(3.0)
 """The most that rounding to the nearest changes, in units of its root mean square."""
 
@@ -282,7 +283,7 @@ class Estimator:
                 and self._equal_inputs(entry)
                 else 0.0
             )
-        elif fed < HOPELESS and not _only_moves_error(entry):
+        elif fed < HOPELESS and not _only_moves_error(entry) and not _reads_other_indices(entry):
             score, shown, whole_type = self._scored(entry, normal)
             of_factor = _by_factor_alone(entry)
             if score <= SUSPECT_SCORE < of_factor[0]:
@@ -412,6 +413,16 @@ def _only_moves_error(entry: TableEntry) -> bool:
     if not only_moves(entry.op.type) or len(rows) != 1:
         return False
     return math.isclose(entry.output.distance, rows[0].distance, rel_tol=_ALIKE)
+
+
+def _reads_other_indices(entry: TableEntry) -> bool:
+    """Tell whether whole numbers that say which values an output takes (indices, a condition) are
+    others than in golden data: one of them may bring any value, and no distance tells which.
+    """
+    return entry.op.type.lower().startswith(_BY_INDICES) and any(
+        state.observation is not None and state.observation.whole and state.observation.different
+        for state in entry.inputs
+    )
 
 
 def is_common_factor(output: Observation) -> bool:
