@@ -389,4 +389,4 @@ def test_advice_fits_the_type_of_the_operator(op_type):
     told = shifted.fitting(op_type)
     assert ("padding" in told.next) == (op_type == "Conv2D")
     of_golden = shifted.without_model().next
-    assert "not why" in of_golden and "--original" in of_golden
+    assert "not why" in of_golden and "with the original model" in of_golden

@@ -76,7 +76,7 @@ _NEXT = {
 }
 _MEASURED = frozenset(["scale", "bias", "shift", "layout", "one-slice", "not-equal", "unexplained"])
 """Kinds that say how two tensors differ; why, only the original model tells."""
-_NEXT_MODEL = "compare again with the original model (--original FILE): it names the cause"
+_NEXT_MODEL = "compare again with the original model given: it names the cause"
 _NOT_WHY = "this says how the two differ, not why; "
 _WINDOWED = re.compile("conv|pool|pad|crop|slice|resize|im2col|col2im|roi|patches")
 """Types of operators that have windows, pads or places where they begin."""
