@@ -41,6 +41,7 @@ from .variants import (
     declare,
     each_axis,
     other_number,
+    replaced,
 )
 
 Array = Any
@@ -610,8 +611,23 @@ def _quantised_otherwise(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
         return computed
 
+    def wrapped(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        steps = _linear(node, given, arithmetic)
+        zero = steps.function(np.zeros_like(steps.scaled.array))
+        whole = np.rint(np.nan_to_num(steps.scaled.array)) + zero
+        # Beyond 2**53 a float holds no low bits.
+        return [Value(np.clip(whole, -(2.0**53), 2.0**53).astype(np.int64).astype(zero.dtype))]
+
+    scale = inputs[1] if len(inputs) > 1 else None
+    narrow = None if scale is None else scale.array.astype(np.float16).astype(np.float32)
     for words, function in _ROUNDED:
         yield Variant("rounding", words, "half to even", node, instead=rounded(function))
+        if narrow is not None and np.any(narrow != scale.array):  # type: ignore[union-attr]
+            words += ", with the scale as float16 holds it"
+            of_float16 = replaced(1, lambda array: array.astype(np.float16).astype(np.float32))
+            instead = rounded(function)
+            yield Variant("rounding", words, "half to even", node, of_float16, None, instead)
+    yield Variant("its range", "what is beyond it wraps", "it saturates", node, instead=wrapped)
     for words, least, most in _CUT:
         yield Variant("its range", words, "that of its type", node, instead=cut(least, most))
 

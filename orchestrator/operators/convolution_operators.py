@@ -637,7 +637,14 @@ def other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
             continue
         changed = [pads[n] + more[n] // 2 for n in range(axes)]
         changed += [pads[axes + n] + more[n] - more[n] // 2 for n in range(axes)]
-        ways = [changed] if min(changed) >= 0 else []
+        # All at one end: of a convolution that looks back alone.
+        totals = [pads[n] + pads[axes + n] + more[n] for n in range(axes)]
+        nothing = [0] * axes
+        ways = [
+            way
+            for way in (changed, totals + nothing, nothing + totals)
+            if min(way) >= 0 and node.type != "ConvTranspose"
+        ] or [changed] * (min(changed) >= 0)
         counts = [
             [(room - one * (size - 1)) // stride for room, one, size, stride in
              zip(rooms, each, kernel, strides)]
@@ -647,7 +654,10 @@ def other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
             ways.insert(0, pads)
         for each in ways:
             attributes = {**node.attributes, "dilations": list(steps), "pads": each}
-            yield text_of(list(steps)), text_of(own), replace(node, attributes=attributes)
+            shown = text_of(list(steps))
+            if each[:axes] != pads[:axes] and each not in (pads, changed):
+                shown += " and pads " + text_of(each)
+            yield shown, text_of(own), replace(node, attributes=attributes)
 
 
 def _padding_before(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Any]]:

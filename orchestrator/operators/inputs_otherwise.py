@@ -76,6 +76,11 @@ def _turned(array: Array) -> Iterator[Tuple[str, Callable[[Array], Array]]]:
             for place, axis in zip(long, order):
                 full[place] = axis
             stored = [shape[axis] for axis in full]
+            if stored != list(shape):
+                yield (
+                    "stored with its axes in the order %s, and read in its own" % text_of(full),
+                    lambda x, by=full: x.transpose(by).reshape(x.shape),  # type: ignore[misc]
+                )
             yield (
                 "read as if it were stored with its axes in the order %s" % text_of(full),
                 lambda x, to=stored, by=full: x.reshape(to).transpose(np.argsort(by)),  # type: ignore[misc]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
+from operator import itemgetter
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -410,17 +411,24 @@ def batch_to_space(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[V
     return [moved(function, input_at(inputs, 0))]
 
 
+_MOST_AXES, _ANY_ORDER = 6, 5
+"""Of a tensor whose axes are tried in other orders, and in each; chosen by time, no trial."""
+
+
 def _other_orders(node: Node, inputs: Inputs) -> List[List[int]]:
-    """each other order, those that keep the output's shape first"""
+    """each other order, those that keep the output's shape first; of more than five axes those"""
     x = inputs[0]
     ndim = 0 if x is None else x.array.ndim
-    if x is None or not 1 < ndim <= 5:
+    if x is None or not 1 < ndim <= _MOST_AXES:
         return [list(range(ndim))[::-1], list(range(ndim))]
     own = listed(node.get("perm", list(range(ndim))[::-1]))
     shape = [x.array.shape[axis] for axis in own]
     inverse = [own.index(axis) for axis in range(ndim)]
     orders = [inverse, *(list(order) for order in permutations(range(ndim)))]
-    return sorted(orders, key=lambda order: [x.array.shape[axis] for axis in order] != shape)
+    others = [[x.array.shape[axis] for axis in order] != shape for order in orders]
+    if ndim > _ANY_ORDER:
+        return [order for order, is_other in zip(orders, others) if not is_other]
+    return [order for _, order in sorted(zip(others, orders), key=itemgetter(0))]
 
 
 declare(

@@ -624,6 +624,24 @@ def _exact_lengths(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]
         yield "scale times length", "rounded to whole numbers", replace(node, attributes=attributes)
 
 
+def _other_modes(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
+    """linear or cubic with each coordinate_transformation_mode"""
+    own = str(node.get("mode", "nearest"))
+    coordinates = str(
+        node.get(
+            "coordinate_transformation_mode",
+            "asymmetric" if _is_old(node, inputs) else "half_pixel",
+        )
+    )
+    for mode in ("linear", "cubic"):
+        for other in _COORDINATES if mode != own else ():
+            if other != coordinates:
+                changed = {"mode": mode, "coordinate_transformation_mode": other}
+                words = "%s and coordinate_transformation_mode %s"
+                instead = replace(node, attributes={**node.attributes, **changed})
+                yield words % (mode, other), words % (own, coordinates), instead
+
+
 def _nearest_rules(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
     """each with each nearest_mode"""
     if str(node.get("mode", "nearest")) != "nearest":
@@ -665,6 +683,7 @@ declare(
     other_node("its lengths", _exact_lengths),
     Reading("its scales", "the ratio of its lengths", _by_lengths),
     other_node("coordinate_transformation_mode", _nearest_rules)._replace(together=True),
+    other_node("mode", _other_modes)._replace(together=True),
 )
 
 declare(

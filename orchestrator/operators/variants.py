@@ -698,6 +698,6 @@ ACTIVATIONS = (
 )
 """Activations that stand for each other."""
 
-EPSILONS = (1e-3, 1e-5, 1e-6, 1e-12, 0.0)
+EPSILONS = (1e-3, 1e-5, 1e-6, 1e-12, 1e-2, 0.0)
 """What normalisations add to the variance: what TensorFlow's layers take by default (1e-3), Caffe,
 ONNX and PyTorch (1e-5), language models (1e-6, 1e-12), and none."""

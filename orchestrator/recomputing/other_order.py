@@ -41,6 +41,10 @@ _CANDIDATES = 4
 _SHIFTS = (1, -1, 2, -2)
 _SHIFTED = 4
 """Times a shift, what an axis has at least: what is left over is the border."""
+_FEW_VALUES = 64
+"""Elements of which it is counted how many orders their values have."""
+_ORDER_BITS = 6.0
+"""By which an order of the axes has to be less of a chance."""
 _MOST_AXES = 4
 """Of a tensor whose axes are tried in each order."""
 
@@ -51,7 +55,7 @@ def rearranged(written: Written) -> Iterator[Instead]:
     """
     y = written.output.computed
     shape, size = y.array.shape, y.array.size
-    if not is_spread(y.array) or not np.any(written.output.actual):
+    if not is_spread(y.array) or not np.any(written.output.actual) or _few_orders(y.array):
         return
     for order in permutations(range(len(shape))) if len(shape) <= _MOST_AXES else ():
         long = [axis for axis in order if shape[axis] > 1]
@@ -66,7 +70,7 @@ def rearranged(written: Written) -> Iterator[Instead]:
         if memory:
             values.append(moved_value(y, partial(_transposed_back, order=order, turned=turned)))
         for value in values:
-            if explains(written, value, 6.0):
+            if explains(written, value, _ORDER_BITS):
                 words = "transposed%s: axes %s" % (memory, list(order))
                 yield _in_other_order(written, value, words)
                 return
@@ -110,6 +114,17 @@ def rearranged(written: Written) -> Iterator[Instead]:
             )  # fmt: skip
             yield _in_other_order(written, value, words)
             return
+
+
+def _few_orders(array: Array) -> bool:
+    """Tell whether so few different values have so few orders that one of them is there by chance:
+    a triangle of four numbers beside four zeros, turned over, is another triangle.
+    """
+    if array.size > _FEW_VALUES:
+        return False
+    _, counts = np.unique(array, return_counts=True)
+    ways = math.lgamma(array.size + 1) - sum(math.lgamma(int(count) + 1) for count in counts)
+    return ways / math.log(2.0) < CHANCE_BITS + _ORDER_BITS
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -269,9 +269,13 @@ def makes_another(read: Sequence[Recomputed], model: Sequence[Recomputed]) -> bo
 
 
 def _distance(x: Array, y: Array) -> float:
-    """Return ‖x − y‖ / ‖y‖ over what is finite in both; infinity of other sizes."""
+    """Return ‖x − y‖ / ‖y‖ over what is finite in both, of indices the share that differs;
+    infinity of other sizes.
+    """
     if x.size != y.size:
         return np.inf
+    if all(side.dtype.kind in "iub" and side.dtype.itemsize > 1 for side in (x, y)):
+        return float(np.mean(x.reshape(-1) != y.reshape(-1))) if x.size else 0.0
     x, y = (np.asarray(side, np.float64).reshape(-1) for side in (x, y))
     counted = np.isfinite(x) & np.isfinite(y)
     size = float(np.linalg.norm(y[counted]))

@@ -37,6 +37,11 @@ CHANGES = {
         "cut out 2 rows and -5 columns further on",
         "load_start_pos_h and load_start_pos_w of its crop",
     ),
+    "other layout": (
+        GOLDEN.transpose(0, 2, 3, 1).reshape(GOLDEN.shape),
+        "its values channels last (NHWC), read as NCHW",
+        "input_format",
+    ),
     "channels and factor": (
         GOLDEN[:, ::-1] * 255,
         "channels 0 and 2 exchanged, x 255",

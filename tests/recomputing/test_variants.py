@@ -12,6 +12,7 @@ import numpy as np
 import onnx_models as build
 import pytest
 from onnx.helper import make_node as node
+from onnx.reference import ReferenceEvaluator
 from onnx_device import on_device, write_model
 from onnx_run import OnnxRun, float16_values
 from scene_networks import only_suspect
@@ -1693,6 +1694,18 @@ OTHERWISE = {
         lambda x: quantised(x, np.rint, 0, 127),
         "QuantizeLinear with its range 0 to 127; the model says that of its type",
     ),
+    "wrapped": (
+        node("QuantizeLinear", ["x", "s", "z"], ["y"], name="op"),
+        {"s": np.float32(0.01), "z": np.int8(3)},
+        lambda x: (np.rint(x.astype(np.float64) / np.float32(0.01)) + 3).astype(int).astype("int8"),
+        "QuantizeLinear with its range what is beyond it wraps; the model says it saturates",
+    ),
+    "floor of a float16 scale": (
+        node("QuantizeLinear", ["x", "s", "z"], ["y"], name="op"),
+        STEPS,
+        lambda x: np.clip(np.floor(x / np.float64(np.float16(0.02))) + 3, -128, 127).astype("int8"),
+        "QuantizeLinear with rounding floor, with the scale as float16 holds it; the model says",
+    ),
 }
 
 
@@ -2147,3 +2160,70 @@ def test_the_last_sentence_names_what_was_read_otherwise_and_where_the_error_aro
         "the device computed LeakyRelu with alpha 0.51; the model says 0.5. Besides, op (LeakyRelu)"
         in text
     )
+
+
+IN_PAIRS = {
+    "six axes": (
+        (1, 3, 4, 3, 4, 5), {}, ("Transpose", {"perm": [0, 1, 3, 2, 4, 5]}),
+        {"perm": [0, 3, 1, 4, 2, 5]}, "Transpose with perm [0, 3, 1, 4, 2, 5]; the model says",
+    ),
+    "linear for nearest": (
+        (1, 3, 6, 7), {"": None, "scales": np.float32([1, 1, 2, 2])},
+        ("Resize", {"mode": "nearest", "nearest_mode": "floor",
+                    "coordinate_transformation_mode": "asymmetric"}),
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+        "Resize with mode linear and coordinate_transformation_mode align_corners; the model says "
+        "nearest and coordinate_transformation_mode asymmetric (",
+    ),
+    "dilation of a causal convolution": (
+        (1, 4, 96), {"w": (5, 4, 2)}, ("Conv", {"dilations": [4], "pads": [4, 0]}),
+        {"dilations": [1], "pads": [1, 0]},
+        "Conv with dilations [1] and pads [1, 0]; the model says [4] (",
+    ),
+    "filters stored otherwise": (
+        (1, 6, 12, 12), {"w": (5, 6, 3, 3)}, ("Conv", {"pads": [1, 1, 1, 1]}), "w",
+        "Conv with the weights stored with its axes in the order [0, 2, 3, 1], and read in its own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(IN_PAIRS))
+def test_what_is_read_otherwise_in_two_attributes_or_many_axes_is_named(net, kind):
+    shape, held, (op_type, attributes), other, said = IN_PAIRS[kind]
+    random = np.random.RandomState(4)
+    x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
+    held = {
+        name: random.standard_normal(array).astype(np.float16).astype(np.float32)
+        if isinstance(array, tuple)
+        else array
+        for name, array in held.items()
+    }
+    wrong = dict(held)
+    if isinstance(other, str):
+        wrong[other] = held[other].transpose(0, 2, 3, 1).reshape(held[other].shape)
+        other = {}
+
+    def model(attributes, held):
+        op = node(op_type, ["t", *held], ["u"], name="op", **attributes)
+        nodes = [node("Neg", ["x"], ["t"], name="first"), op,
+                 node("Abs", ["u"], ["y"], name="last")]  # fmt: skip
+        weights = [build.weight(name, array) for name, array in held.items() if name]
+        ends = [build.value("x", shape)], [build.value("u", None), build.value("y", None)]
+        return build.model(nodes, *ends, weights, 18)
+
+    device = ReferenceEvaluator(model({**attributes, **other}, wrong))
+    made = device.run(["u"], {"x": x})[0]
+    fault = ("op", lambda array: made.astype(array.dtype))
+    net.prepare(model(attributes, held), {"x": x}, (), fault)
+    told = only_suspect(net.compare()[1]["summary"])["explanations"][0]
+    assert said in told["sentence"]
+
+
+@pytest.mark.parametrize("numbers", [4, 6, 64])
+def test_few_numbers_beside_zeros_have_no_order_of_their_own(numbers):
+    """A triangle turned over is another triangle."""
+    values = np.zeros(max(8, numbers), np.float32)
+    values[:numbers] = np.random.RandomState(6).standard_normal(numbers).astype(np.float16)
+    output = Output((0, 0), values[::-1].copy(), Value(values), "float16")
+    said, _, _ = written_instead(Written(output, lambda: (), excess))
+    assert (said is not None and "reversed" in said.sentence) == (numbers > 4)

@@ -344,7 +344,8 @@ def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
         return equal + (
             "the difference is rounding of its own."
             if estimate.inherits or estimate.rounds
-            else "golden data are not what the model makes of them, or differ by rounding."
+            else "golden data are not what it makes of them. The om may lack an operator before it "
+            "that the model has (an activation), or one of the two is of another model."
         )
     if first.underflow:
         return _UNDERFLOW % first.underflow
