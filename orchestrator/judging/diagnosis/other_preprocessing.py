@@ -59,8 +59,8 @@ def changed_image(pair: AlignedPair) -> Optional[Tuple[str, str]]:
         best = _cropped(device, golden) or best
     if best.distance > _FITS:
         # [C, N, H, W] of memory that holds the other layout.
-        n, c, h, w = golden.shape[1], len(golden), *golden.shape[2:]
-        stored = golden.transpose(1, 2, 3, 0).reshape(n, c, h, w).transpose(1, 0, 2, 3)
+        shape = (golden.shape[1], len(golden), *golden.shape[2:])
+        stored = golden.transpose(1, 2, 3, 0).reshape(shape).transpose(1, 0, 2, 3)
         if np.linalg.norm(device - stored) <= _FITS * np.linalg.norm(golden):
             return "its values channels last (NHWC), read as NCHW", "input_format"
     return _worded(best, golden) if best.distance <= _FITS else None
