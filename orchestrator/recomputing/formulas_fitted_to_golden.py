@@ -22,6 +22,7 @@ from typing import (
 
 import numpy as np
 
+from ..base.element_types import element_count
 from ..metrics.patterns import AlignedPair
 from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, find
 from ..operators.value_with_error import joined_errors
@@ -134,7 +135,7 @@ def output_by_golden(
             return (
                 None
                 if formula is None
-                else shaped(formula(targets, Arithmetic()), output.target.shape).array
+                else made_by(formula, targets, Arithmetic(), output.target.shape).array
             )
     except (CannotCompute, ValueError, MemoryError):
         return None
@@ -333,16 +334,49 @@ def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
     return None if error is None else error.distance
 
 
+def made_by(
+    formula: Formula, inputs: Sequence[Value], arithmetic: Arithmetic, shape: Tuple[int, ...]
+) -> Value:
+    """Return what a formula makes, in a shape.
+
+    Raises
+    ------
+    CannotCompute, ValueError
+        The inputs do not fit the formula, or it makes another number of elements.
+    """
+    count = _elements_of(formula, inputs)
+    if count not in (None, element_count(shape)):
+        raise CannotCompute("it makes %d elements, not %s" % (count, shape))
+    return shaped(formula(inputs, arithmetic), shape)
+
+
+def _elements_of(formula: Formula, inputs: Sequence[Value]) -> Optional[int]:
+    """Return how many elements a formula makes, without computing it: of a column and a line of
+    40,000 each 12 GB; None where it is not known.
+    """
+    if not isinstance(formula, NodeFormula):
+        return None
+    operator = find(formula.node.dialect, formula.node.type)
+    given = formula.arguments(inputs[:1] if formula.first else inputs)
+    values = [one.array if isinstance(one, Value) else one for one in given]
+    shapes = [None if value is None else np.shape(value) for value in values]
+    try:
+        parts = (
+            operator.parts(formula.node, shapes, values) if operator and operator.parts else None
+        )
+    except (CannotCompute, IndexError, ValueError):
+        return None
+    sizes = [] if parts is None else [size for size in parts.shape if size is not None]
+    return None if parts is None or len(sizes) < len(parts.shape) else element_count(sizes)
+
+
 def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[OwnError]:
     """Return the error of a golden output against a formula's result; None where the inputs do not
     fit it.
     """
     try:
         with np.errstate(all="ignore"):
-            computed = formula(inputs, Arithmetic())
-        if computed.array.size != golden.size:
-            return None
-        computed = shaped(computed, golden.shape)
+            computed = made_by(formula, inputs, Arithmetic(), golden.shape)
     except (CannotCompute, ValueError, TypeError, IndexError, MemoryError):
         return None
     if computed.array.dtype.kind not in "fiub" or golden.dtype.kind not in "fiub":

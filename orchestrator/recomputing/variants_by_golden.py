@@ -29,7 +29,7 @@ from .formulas_fitted_to_golden import (
     confirmed_formula,
     confirmed_node,
     follows_from,
-    shaped,
+    made_by,
     sides_of,
     with_formula_error,
 )
@@ -169,7 +169,7 @@ def _follows(formula: Formula, targets: Sequence[Value], output: AlignedPair, ju
     for arithmetic in (TIGHT.get(output.dtype, Arithmetic()), LOOSE.get(output.dtype)):
         try:
             if arithmetic is not None:
-                computed = shaped(formula(targets, arithmetic), output.target.shape)
+                computed = made_by(formula, targets, arithmetic, output.target.shape)
                 if computed.is_float != (output.target.dtype.kind == "f"):
                     return False
                 if not computed.is_float:

@@ -9,9 +9,10 @@ import pytest
 
 from goldwatch.judging.by_recomputation import excess
 from goldwatch.metrics.patterns import AlignedPair
-from goldwatch.operators import Value
+from goldwatch.operators import ONNX, Arithmetic, CannotCompute, Node, Value
 from goldwatch.recomputing import output_error
-from goldwatch.recomputing.formulas_fitted_to_golden import recomputed_by_golden
+from goldwatch.recomputing.formulas_by_type import NodeFormula
+from goldwatch.recomputing.formulas_fitted_to_golden import made_by, recomputed_by_golden
 from goldwatch.recomputing.output_error import own_error
 from goldwatch.tensors.type_precision import ulp
 
@@ -139,3 +140,14 @@ def test_errors_below_the_precision_of_float32_golden_data_accuse_nobody(off, ri
     ]
     found = recomputed_by_golden("HardSigmoid", sides[:1], sides[1], None, None)
     assert (excess(found.tight) <= 1.0) == right
+
+
+@pytest.mark.parametrize("kind", ["Add", "Greater", "MatMul"])
+def test_inputs_that_make_more_elements_than_the_output_has_are_not_computed(kind):
+    column = Value(np.ones((1_000_000, 1), np.float32))
+    line = Value(np.ones((1, 1_000_000), np.float32))
+    formula = NodeFormula(Node(ONNX, kind, {}, "", 20))
+    with pytest.raises(CannotCompute, match="it makes 1000000000000 elements, not"):
+        made_by(formula, [column, line], Arithmetic(), (1_000_000,))
+    few = [Value(np.ones((3, 1), np.float32)), Value(np.ones((1, 4), np.float32))]
+    assert made_by(formula, few, Arithmetic(), (12,)).array.shape == (12,)
