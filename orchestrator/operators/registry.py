@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import field
 from importlib import import_module
@@ -218,6 +219,9 @@ def operator(
     return register
 
 
+_REGISTERING = threading.RLock()
+
+
 def find(dialect: str, kind: str) -> Optional[Operator]:
     """Return the operator of a type; None if it cannot be computed."""
     register_operators((dialect, kind))
@@ -228,10 +232,12 @@ def register_operators(until: Optional[Tuple[str, str]] = None) -> None:
     """Import the modules that register operators: all, or until there is one of a dialect and
     type.
     """
-    for name in _MODULES:
-        if until in _OPERATORS:
-            break
-        import_module("." + name, __package__)
+    # Another thread may have imported half of a module, whose operators call its other half.
+    with _REGISTERING:
+        for name in _MODULES:
+            if until in _OPERATORS:
+                break
+            import_module("." + name, __package__)
 
 
 def spellings(dialect: str) -> List[str]:

@@ -1136,7 +1136,7 @@ def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
     suspect = only_suspect(net.compare()[1]["summary"])
     (said,) = {
         "alike": ["the device may have computed Hardmax with axis 0; the model says -1 (4 of 4 "],
-        "unrelated": ["; too few elements to tell 6 more; result.json has all)"],
+        "unrelated": ["; too few elements to tell 7 more; result.json has all)"],
         "exact factor": ["its output is what is computed times 0.5 (4 of 4 elements agree"],
     }[kind]
     assert said in suspect["explanations"][0]["sentence"]

@@ -210,7 +210,9 @@ def test_the_first_operator_that_was_compared_need_not_be_the_first_that_ran(net
         without_dump(net, op)
     code, _, text = net.compare("--recompute", "none")
     assert code == 1 and "conv2 (Conv) is the first operator outside its limits" in text
-    assert "what runs before it may be wrong, or the device have been fed with other data" in text
+    assert (
+        "what runs before it may be wrong, or the device may have been fed with other data" in text
+    )
     assert "no operator need be wrong" not in text and "the very first" not in text
 
 

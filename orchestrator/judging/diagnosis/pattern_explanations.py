@@ -509,7 +509,7 @@ def without_pattern(
     if around.first and estimate.output.verdict == FAIL:
         sentence = (
             "nothing that feeds it was compared: what runs before it may be wrong, or the device "
-            "have been fed with other data"
+            "may have been fed with other data"
         )
         return [explanation("other-input", 0.0, sentence)]
     correlation = _correlation(estimate.output, pair)

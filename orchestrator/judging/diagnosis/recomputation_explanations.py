@@ -73,7 +73,7 @@ _NEXT_NOT_WRITTEN = (
 )
 _MAYBE_OTHER_INPUT = (
     "nothing known explains it; it was computed of golden data's input, as the device's was not "
-    "dumped: a constant of the operator may be another, or the device have been fed with other data"
+    "dumped: the device may have been fed with other data, or a constant of the operator be another"
 )
 _NEXT_OTHER_INPUT = (
     "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, "
@@ -140,7 +140,7 @@ def explanations_by_computing(
     patterns = patterns_of(alone, pair, (), Surroundings(right_behind=True), whole)
     if assumed and not patterns:
         step = "dump the operator's inputs, too, and compare again; " + _NEXT_OTHER_INPUT
-        return [Explanation("unexplained", 0.0, _MAYBE_OTHER_INPUT, step)]
+        return [Explanation("other-input", 0.0, _MAYBE_OTHER_INPUT, step)]
     explanations = [
         _no_overflow(entry, recomputed) or _of_computed(entry)
         for entry in patterns
