@@ -345,7 +345,7 @@ def made_by(
         The inputs do not fit the formula, or it makes another number of elements.
     """
     count = _elements_of(formula, inputs)
-    if count not in (None, element_count(shape)):
+    if count is not None and count != element_count(shape):
         raise CannotCompute("it makes %d elements, not %s" % (count, shape))
     return shaped(formula(inputs, arithmetic), shape)
 
