@@ -21,7 +21,7 @@ STEPS = 8
 values are not the same on one. real_trial has tables of 64 and of 256 values between -8 and 8."""
 _LOOKED_AT, _TURNS = 1 << 12, 16.0
 """Of so many elements in the order of an input, how often a function of it alone goes from its
-least value to its largest at most; Gelu does once or twice, a Conv's sums at every third element."""
+least value to its largest at most; Gelu does twice, a Conv's sums at every third element."""
 GRID_BITS = 4.0
 """That a number on a step of 8 bits tells; beside the first ones, which tell the step."""
 _OFF = 0.1
