@@ -270,8 +270,8 @@ NOTES: Dict[str, Said] = {
     ),
     "golden-of-other-steps": Said(
         "golden data of another step fit what those of its own do not",
-        "golden data are of other steps: %s (%s, outside the limits beside what they were compared "
-        "with, are within them)",
+        "golden data are of other steps: %s (%s outside the limits beside their own, within them "
+        "beside those)",
         "give each step the golden data that fit it: GOLDEN's folders are called by the steps of "
         "the dumps",
         warns=True,

@@ -219,8 +219,8 @@ def _is_of_precision(result: RunResult) -> bool:
     looks, or where nothing is wrong and small errors grew.
     """
     summary = result.summary
-    for suspect in summary.suspects[:1]:
-        return any(one.of_precision for one in suspect.explanations[:1])
+    if summary.suspects:
+        return any(one.of_precision for one in summary.suspects[0].explanations[:1])
     return summary.verdict == FAIL and summary.inherited
 
 

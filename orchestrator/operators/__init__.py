@@ -21,6 +21,7 @@ from .registry import (
     compute,
     find,
     operator,
+    parts_of,
 )
 from .value_with_error import Arithmetic, Value
 
@@ -38,4 +39,5 @@ __all__ = [
     "compute",
     "find",
     "operator",
+    "parts_of",
 ]

@@ -20,7 +20,7 @@ from typing import (
 
 import numpy as np
 
-from .registry import CannotCompute, Inputs, Node, find
+from .registry import Inputs, Node, parts_of
 from .splittable_axes import Window
 from .value_with_error import Value
 from .variants import AS_IT_IS, MOST_ORDERED, Variant, input_name, replaced, text_of
@@ -370,13 +370,8 @@ def _apart(node: Node, inputs: Inputs) -> Set[int]:
     """Return the axes of its first input of which each index makes outputs of its own: the node
     does not sum over them.
     """
-    operator = find(node.dialect, node.type)
     values = [None if one is None else one.array for one in inputs]
-    shapes = [None if one is None else one.shape for one in values]
-    try:
-        parts = operator.parts(node, shapes, values) if operator and operator.parts else None
-    except (CannotCompute, IndexError, ValueError):
-        return set()
+    parts = parts_of(node, [None if one is None else one.shape for one in values], values)
     windows = [along[0] for along in parts.axes.values()] if parts is not None else []
     return {one.axis for one in windows if one is not None and one == Window(one.axis)}
 

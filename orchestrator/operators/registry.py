@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ..base.fast_dataclasses import dataclass
-from .splittable_axes import Parting
+from .splittable_axes import Parting, Parts, Shape, Values
 from .value_with_error import Arithmetic, Value
 
 ONNX, CAFFE, TENSORFLOW, ASCEND = "onnx", "caffe", "tensorflow", "ascend"
@@ -238,6 +238,17 @@ def register_operators(until: Optional[Tuple[str, str]] = None) -> None:
             if until in _OPERATORS:
                 break
             import_module("." + name, __package__)
+
+
+def parts_of(node: Node, shapes: Sequence[Optional[Shape]], values: Values) -> Optional[Parts]:
+    """Return how a node can be computed in parts whose inputs have these shapes (None: no such
+    input) and, where the model holds them, values; None where in none, or that is not known.
+    """
+    entry = find(node.dialect, node.type)
+    try:
+        return None if entry is None or entry.parts is None else entry.parts(node, shapes, values)
+    except (CannotCompute, IndexError, ValueError):
+        return None
 
 
 def spellings(dialect: str) -> List[str]:

@@ -11,7 +11,7 @@ from ..tensors.type_precision import rounding_of
 from .piece import rounded
 from .variant_search import UNLIKELY_BITS, Instead
 from .variant_trials import CHANCE_BITS, Output, agreeing
-from .written import FEWEST_ELEMENTS, Written
+from .written import FEWEST_ELEMENTS, Written, some_elements
 
 Array = Any
 _ROUNDINGS = 16.0
@@ -19,9 +19,9 @@ _ROUNDINGS = 16.0
 STEPS = 8
 """Of an input, on which an output is one value, where what is computed is not. Chosen: by chance
 values are not the same on one. real_trial has tables of 64 and of 256 values between -8 and 8."""
-_LOOKED_AT, _TURNS = 1 << 12, 16.0
-"""Of so many elements in the order of an input, how often a function of it alone goes from its
-least value to its largest at most; Gelu does twice, a Conv's sums at every third element."""
+_TURNS = 16.0
+"""In the order of an input, how often a function of it alone goes from its least value to its
+largest at most; of some elements Gelu does twice, a Conv's sums do at every third."""
 GRID_BITS = 4.0
 """That a number on a step of 8 bits tells; beside the first ones, which tell the step."""
 _OFF = 0.1
@@ -117,9 +117,8 @@ def from_table(written: Written) -> Iterator[Instead]:
     for given in written.inputs:
         if given.size != output.actual.size or given.dtype.kind != "f":
             continue
-        some = slice(None, None, max(1, given.size // _LOOKED_AT))
-        x, y = np.ravel(given)[some], np.ravel(output.computed.array)[some].astype(np.float64)
-        y = y[np.argsort(x)]
+        x, some = some_elements(given, output.computed)
+        y = some.array.astype(np.float64)[np.argsort(x)]
         if np.isfinite(y).all() and np.abs(np.diff(y)).sum() > _TURNS * np.ptp(y):
             continue
         found = _steps(np.ravel(given), np.ravel(output.actual), written)
@@ -127,9 +126,9 @@ def from_table(written: Written) -> Iterator[Instead]:
             count, of, wide = found
             yield Instead(
                 "rounding",
-                "as its input rises its output takes %d values where what is computed takes %d, "
-                "each on a step of the input about %.2g wide, and one that is computed there: "
-                "read from a table" % (count, of, wide),
+                "its output is read from a table: as its input rises it takes %d values, each on a "
+                "step of the input about %.2g wide and one that is computed there; what is "
+                "computed takes %d" % (count, wide, of),
                 "compare how the operator was compiled (high performance, a table, an approximate "
                 "mode in the om's json and the compiler's options) with the original model",
             )

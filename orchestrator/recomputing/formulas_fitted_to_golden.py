@@ -24,7 +24,7 @@ import numpy as np
 
 from ..base.element_types import element_count
 from ..metrics.patterns import AlignedPair
-from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, find
+from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, find, parts_of
 from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of
 from .formulas_by_type import Formula, NodeFormula, formulas, is_elementwise, kind_of_type
@@ -356,16 +356,10 @@ def _elements_of(formula: Formula, inputs: Sequence[Value]) -> Optional[int]:
     """
     if not isinstance(formula, NodeFormula):
         return None
-    operator = find(formula.node.dialect, formula.node.type)
     given = formula.arguments(inputs[:1] if formula.first else inputs)
     values = [one.array if isinstance(one, Value) else one for one in given]
     shapes = [None if value is None else np.shape(value) for value in values]
-    try:
-        parts = (
-            operator.parts(formula.node, shapes, values) if operator and operator.parts else None
-        )
-    except (CannotCompute, IndexError, ValueError):
-        return None
+    parts = parts_of(formula.node, shapes, values)
     sizes = [] if parts is None else [size for size in parts.shape if size is not None]
     return None if parts is None or len(sizes) < len(parts.shape) else element_count(sizes)
 

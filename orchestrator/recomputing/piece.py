@@ -580,15 +580,9 @@ class Piece:
                 argument is not None and shape is None
                 for argument, shape in zip(call.arguments, argument_shapes)
             )
-            operator = operators.find(call.node.dialect, call.node.type)
-            try:
-                parted[number] = (
-                    None
-                    if operator is None or operator.parts is None or unknown
-                    else operator.parts(call.node, argument_shapes, values)
-                )
-            except (CannotCompute, IndexError, ValueError):
-                parted[number] = None
+            parted[number] = (
+                None if unknown else operators.parts_of(call.node, argument_shapes, values)
+            )
             parts = parted[number]
             shape_of[number, 0] = None if parts is None else parts.shape
         shape = shape_of.get(output)

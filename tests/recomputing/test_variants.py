@@ -177,8 +177,8 @@ EXCHANGES = {
     "table": (
         node("Sigmoid", ["t"], ["u"], name="op"),
         lambda t: 1 / (1 + np.exp(-np.rint(t * 8) / np.float32(8))),
-        "where what is computed takes 469, each on a step of the input about 0.13 wide, and one "
-        "that is computed there: read from a table",
+        "its output is read from a table: as its input rises it takes 42 values, each on a step "
+        "of the input about 0.13 wide and one that is computed there; what is computed takes 469",
     ),
     "statistics": (
         node("MeanVarianceNormalization", ["t"], ["u"], name="op", axes=[0, 2, 3]),
