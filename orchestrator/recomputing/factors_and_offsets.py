@@ -16,8 +16,8 @@ Array = Any
 _DIGITS = (1, 2, 3, 4, 6)
 """Of a factor or an offset, tried one after the other."""
 _NEXT_NUMBERS = {
-    "scale": "compare the operator's weights and numbers (scale, epsilon, alpha, quantisation) with "
-    "those of the original model",
+    "scale": "compare the operator's weights and numbers (scale, epsilon, alpha, quantisation) "
+    "with those of the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
 }
 _FEW = 0.1

@@ -44,8 +44,8 @@ _NEXT = {
     "layout, then "
     "convert the model again",
     "shift": "look at the operator's padding, stride and crop attributes in the model's json",
-    "scale": "compare the operator's weights and numbers (scale, epsilon, alpha, quantisation) with "
-    "those of the original model",
+    "scale": "compare the operator's weights and numbers (scale, epsilon, alpha, quantisation) "
+    "with those of the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
     "wrong-golden": "make the golden data again; of a Caffe net without in-place layers "
     "(goldwatch golden "
