@@ -532,7 +532,7 @@ def test_the_golden_data_of_one_step_are_told_to_be_of_another_than_the_dumps(ma
     ]
     words = ["goldwatch", "compare", place, "golden/1", "-o", "out", "-f", "graphs"]
     text = " ".join(run_here(words, run.folder).stdout.split())
-    said = "But golden data are of other steps: those of step 2 fit the dumps of step 2 (4 tensors outside"
+    said = "But golden data are of other steps: those of step 2 fit the dumps of step 2 (4 tensors"
     assert said in text and "confidence high" not in text, text
     words[3] = "golden/2"
     assert run_here([*words, "--force"], run.folder).returncode == 0
