@@ -114,7 +114,7 @@ def test_two_wrong_operators_are_both_named_with_what_to_do_in_the_last_lines(
     last = done.stdout[done.stdout.index("suspect: ") :].splitlines()
     assert last[0] == "suspect: res2a_branch1, and 1 more: res2a_branch2b"
     assert last[1].startswith("  res2a_branch1: scale: its output is what is computed times 1.3 ")
-    assert last[2].startswith("    next: compare the operator's scale")
+    assert last[2].startswith("    next: compare the operator's weights and numbers (scale, ")
     assert last[3].startswith("  res2a_branch2b: shift: the target holds the computed values")
     assert last[4].startswith("    next: look at the operator's padding")
     assert last[5:] == [
