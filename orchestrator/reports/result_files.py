@@ -97,6 +97,7 @@ class ResultFiles:
         self._cache = RenderedRowCache(os.path.dirname(self.path)) if cache is None else cache
         self._order = store.table_order()
         self._slots = np.empty(0, np.int32)
+        self._open = contextlib.ExitStack()
         self._tables: List[str] = []
 
     def __enter__(self) -> ResultFiles:
@@ -108,12 +109,16 @@ class ResultFiles:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        self._cache.close()
+        try:
+            self._open.__exit__(kind, error, trace)
+        finally:
+            self._cache.close()
 
     def write_tables(
         self, on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None
     ) -> None:
-        """Write the result tables and the mapping tables.
+        """Write the result tables and the mapping tables; :meth:`finish` waits until they are on
+        the disk.
 
         Parameters
         ----------
@@ -141,12 +146,13 @@ class ResultFiles:
             ]
             begin = end
         texts = self._cache.lines(self._slots[start:end] for _, start, end in pages)
-        with TableFiles(self.store, self._columns, self._mapping, order.places) as tables:
-            for place, start, _ in pages:
-                on_stage(stage, start, len(order.ids))
-                with self._refusing():
-                    lines, mapping_lines = next(texts)
-                tables.add_lines(place, lines, mapping_lines)
+        tables = TableFiles(self.store, self._columns, self._mapping, order.places)
+        self._open.enter_context(tables)
+        for place, start, _ in pages:
+            on_stage(stage, start, len(order.ids))
+            with self._refusing():
+                lines, mapping_lines = next(texts)
+            tables.add_lines(place, lines, mapping_lines)
         self._tables = tables.written
         self.places = tuple(worst_first(self._counted()))
         on_stage("judging", 0, 0)
@@ -273,6 +279,7 @@ class ResultFiles:
             As for :func:`goldwatch.reports.result_json.write_head`.
         """
         document = plain_tree(summary.document())
+        self._open.close()
         with atomic_text_writer(self.path) as stream:
             write_head(stream, document, limits, comparison)
             starts = range(0, len(self._slots), _PAGE_ROWS)
