@@ -261,6 +261,13 @@ NOTES: Dict[str, Said] = {
         "%s in %s: is it the json of the model that was dumped?%s (%s)",
         warns=True,
     ),
+    "other-fusions": Said(
+        "the json has operators apart that the om has fused",
+        "the json has operators apart that the om has fused: is it the json of the model that "
+        "was dumped? (%s)",
+        "give the json of the om that was dumped",
+        warns=True,
+    ),
     "damaged-files": Said(
         "dumps, or golden files beside them, cannot be read whole",
         "%s could not be read whole: %s",

@@ -27,6 +27,7 @@ from ..metrics.class_and_box_agreement import USUAL
 from ..metrics.row import BY_ROUNDING, FAIL, NOT_COMPARED, PASS, Row
 from ..model.op_node import without_gear
 from ..reports.result_json import RESULT_FILE
+from ..run.mismatch_warnings import OTHER_JSON
 from ..run.result import RunResult
 from ..run.watch_options import KEEP_ALL
 from .error_handling import report_error
@@ -413,7 +414,8 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
     ``cured``: whether what to do is a file that was tried, and follows.
     """
     results = outcome.results
-    _tell_culprits(outcome, cured)
+    is_sure = _tell_other_json(outcome)
+    _tell_culprits(outcome, cured, is_sure)
     for result in results:
         if result.cleared is not None:
             _tell_cleared(outcome, result)
@@ -449,10 +451,34 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
             part = incomplete.run
         if part is not None:
             put_wrapped("incomplete: %s" % (_why_not_compared(part) or part.sentence), "  ")
+            again = "; the same command runs the om again" if is_sure else ""
             put_wrapped(
-                "  next: result.json in %s says why of each row; the same command runs the om again"
-                % part.options.out
+                "  next: result.json in %s says why of each row%s" % (part.options.out, again)
             )
+
+
+def _tell_other_json(outcome: Outcome) -> bool:
+    """Say it where the json is not of the om that was run, and what to do; return whether it is."""
+    said = next(
+        (
+            one
+            for result in outcome.results
+            if result.run is not None
+            for one in result.run.summary.warnings
+            if one.code in OTHER_JSON
+        ),
+        None,
+    )
+    if said is None:
+        return True
+    put_wrapped("not for certain: %s" % said, "  ")
+    put_wrapped(
+        "  next: does the program run OM? The json is made of it"
+        if outcome.search.plan.request.om_json is None
+        else "  next: leave -f out (atc makes the json of OM), or give that of OM, with --force",
+        "    ",
+    )
+    return False
 
 
 def _print_files(outcome: Outcome) -> None:
@@ -469,9 +495,9 @@ def _print_files(outcome: Outcome) -> None:
             put_line("page: %s" % page)
 
 
-def _tell_culprits(outcome: Outcome, cured: bool) -> None:
+def _tell_culprits(outcome: Outcome, cured: bool, is_sure: bool) -> None:
     """Print the culprits: that of each run, the others behind the first; then their errors, of
-    the first alone where a cure was tried.
+    the first alone where a cure was tried. ``is_sure``: the json is that of the om.
     """
     results = outcome.results
     counts: Dict[str, int] = {}
@@ -484,7 +510,8 @@ def _tell_culprits(outcome: Outcome, cured: bool) -> None:
     for number, (name, count) in enumerate(counts.items()):
         runs = " in %d of %d runs" % (count, len(results)) if len(results) > 1 else ""
         behind = ", and %d more: %s" % (len(more), _few(more)) if more and not number else ""
-        put_wrapped("suspect: %s%s%s" % (printable(name), runs, behind))
+        doubt = "" if is_sure else " (if the json fits)"
+        put_wrapped("suspect: %s%s%s%s" % (printable(name), runs, behind, doubt))
     for name, cause, next_step in _causes(results)[: 1 if cured else _MOST_CAUSES]:
         put_wrapped("  %s: %s" % (printable(name), cause), "    ")
         if next_step and not cured:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..base.errors import GoldwatchError
 from ..base.naming import (
@@ -22,7 +22,7 @@ from ..base.naming import (
 from ..base.notes import ORIGINAL_CHANGED, Note, note
 from ..base.wording import listed, plural
 from ..dumps.folder_listing import list_folder, look_at, misnamed_notes
-from ..dumps.golden_set import GoldenSet, hold_other_values
+from ..dumps.golden_set import GoldenEntry, GoldenSet, hold_other_values
 from ..dumps.place import Place, is_number, name_order
 from ..judging.diagnosis.row_digest import execution_key
 from ..metrics.row import (
@@ -42,6 +42,7 @@ from ..model.row_plan import INPUT, OUTPUT
 
 if TYPE_CHECKING:
     from ..judging.diagnosis.summary import Summary
+    from ..metrics.pair_task import PairTask
     from .whole_run import Run
 
 _SHOWN = 3
@@ -49,7 +50,13 @@ _STEPS_SHOWN = 8
 SEVERAL_RUNS = "several-golden-runs"
 UNKNOWN_OPS = "unknown-ops"
 OTHER_STEPS = "golden-of-other-steps"
+OTHER_FUSIONS = "other-fusions"
+OTHER_JSON = (UNKNOWN_OPS, OTHER_FUSIONS)
+"""Codes of what tells that the json is not that of the om that was dumped."""
 _DOUBTS = {
+    OTHER_FUSIONS: " But what is dumped there is what operators behind it make in the json, of "
+    "which there is no dump: the om has them fused, the json has not. Give first that of the om "
+    "that was dumped.",
     OTHER_STEPS: "",
     SEVERAL_RUNS: " GOLDEN holds several runs in other values: the newest may be of another one.",
     UNKNOWN_OPS: " But TARGET has ops that are not in the json: give first that of the om that was "
@@ -404,7 +411,13 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     that they were made of has changed), or the json is of another om.
     """
     other_steps = _golden_of_other_steps(run) if summary.failed else []
-    summary = replace(summary, warnings=(*summary.warnings, *other_steps))
+    fused = _fused_otherwise(run, summary)
+    apart = [
+        "the dump of %s holds what %s makes, which has none" % (printable(op), printable(behind))
+        for (_, op), behind in fused.items()
+    ]
+    other_fusions = [note(OTHER_FUSIONS, listed(apart, _SHOWN))] if apart else []
+    summary = replace(summary, warnings=(*summary.warnings, *other_steps, *other_fusions))
     said = {one.code for one in (*summary.warnings, *run.recomputation().notes)}
     doubts = [text for code, text in _DOUBTS.items() if code in said]
     summary = replace(
@@ -420,7 +433,7 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     computed = (
         set()
         if UNKNOWN_OPS in said
-        else {(place, op) for (place, op, _), found in verdicts if found.state == WRONG}
+        else {(place, op) for (place, op, _), found in verdicts if found.state == WRONG} - {*fused}
     )
     suspects = tuple(
         replace(suspect, confidence=LOW)
@@ -430,6 +443,42 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     )
     sentence = "".join([summary.sentence, *(doubts if suspects != summary.suspects else ())])
     return replace(summary, suspects=suspects, sentence=sentence)
+
+
+def _fused_otherwise(run: Run, summary: Summary) -> Dict[Tuple[Optional[Place], str], str]:
+    """Return of each suspect whose output is what operators behind it make the last of these: the
+    json has them, and there is no dump of them, so the om has them fused, and the json is of
+    another build.
+    """
+    found: Dict[Tuple[Optional[Place], str], str] = {}
+    if run.goldens.kind == "npu":
+        return found
+    for suspect in summary.suspects:
+        place = suspect.place
+        graph = None if place is None else run.graphs.of(place.model)
+        if place is None or graph is None or not suspect.accuses:
+            continue
+        lost = {
+            row.op
+            for row in run.store.rows(place=place, verdict=NOT_COMPARED)
+            if row.cause == DUMP_MISSING and not row.target_file
+        }
+        failing = [
+            row
+            for row in run.store.rows(place=place, verdict=FAIL)
+            if row.op == suspect.op and row.kind == OUTPUT and not row.tensor_index
+        ]
+        op = graph.op(suspect.op)
+        while op is not None and failing:
+            readers = graph.consumers(op, 0)
+            op = readers[0] if len(readers) == 1 and readers[0].name in lost else None
+            golden = None
+            if op is not None and op.originals:
+                golden = run.goldens.of(place).find(op.originals[-1], 0)
+            if op is not None and golden and _verdict_beside(run, failing[0], golden) == PASS:
+                found[place, suspect.op] = op.name
+                break
+    return found
 
 
 def _golden_of_other_steps(run: Run) -> List[Note]:
@@ -484,7 +533,7 @@ def _fitting(run: Run, place: Place, golden: GoldenSet, failing: List[Row]) -> i
     """
     fit = []
     for row in failing:
-        verdict = _verdict_beside(run, row, golden)
+        verdict = _verdict_in_step(run, row, golden)
         fit += [verdict] if verdict else []
         if fit[:1] not in ([], [PASS]):
             return 0
@@ -496,31 +545,47 @@ def _fitting(run: Run, place: Place, golden: GoldenSet, failing: List[Row]) -> i
         if row.kind == OUTPUT and row.metrics
     ]
     some = passing[:: max(1, len(passing) // _STEP_TENSORS)][:_STEP_TENSORS]
-    return 0 if FAIL in [_verdict_beside(run, row, golden) for row in some] else fit.count(PASS)
+    return 0 if FAIL in [_verdict_in_step(run, row, golden) for row in some] else fit.count(PASS)
 
 
-def _verdict_beside(run: Run, row: Row, other: GoldenSet) -> str:
-    """Return the verdict on an output beside other golden data; empty where these have none."""
+def _verdict_in_step(run: Run, row: Row, other: GoldenSet) -> str:
+    """Return the verdict on an output beside its golden tensor in other golden data; empty where
+    these have none.
+    """
+    try:
+        task = _task_of(run, row)
+        golden = (
+            None
+            if task is None
+            else other.find(
+                task.golden.original or task.golden.op_name, task.golden.index, task.golden.io
+            )
+        )
+    except (GoldwatchError, OSError):
+        return ""
+    return "" if golden is None else _verdict_beside(run, row, golden)
+
+
+def _verdict_beside(run: Run, row: Row, golden: GoldenEntry) -> str:
+    """Return the verdict on an output beside another golden tensor; empty where there is none."""
     from ..metrics.compare_pair import compare_pair
-    from .tensor_reader import RunReader
 
     try:
-        task = (
-            run.reader.task(row.target_file or "", row.tensor)
-            if isinstance(run.reader, RunReader)
-            else None
-        )
+        task = _task_of(run, row)
         if task is None:
-            return ""
-        golden = other.find(
-            task.golden.original or task.golden.op_name, task.golden.index, task.golden.io
-        )
-        if golden is None:
             return ""
         now = compare_pair(replace(task, golden=golden), run.options.settings())
     except (GoldwatchError, OSError):
         return ""
     return now.verdict if now.verdict in (PASS, FAIL) else ""
+
+
+def _task_of(run: Run, row: Row) -> Optional[PairTask]:
+    from .tensor_reader import RunReader
+
+    if not isinstance(run.reader, RunReader):
+        return None
+    return run.reader.task(row.target_file or "", row.tensor)
 
 
 def of_other_original(rows: Iterable[Row], graph: ModelGraph, model: str) -> List[Note]:

@@ -621,6 +621,75 @@ def test_the_json_of_another_model_or_om_is_told_as_such(place) -> None:
     assert "model.json names the om model, and OM is renamed.om" in said, said
 
 
+def with_relu(path):
+    """A convolution and its Relu, which the compiler fuses unless told not to, and an Add."""
+    state = np.random.RandomState(0)
+    weights = (state.standard_normal((4, 3, 3, 3)) / 5).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1] * 4),
+        onnx.helper.make_node("Relu", ["c"], ["r"], name="act"),
+        onnx.helper.make_node("Add", ["r", "r"], ["y"], name="twice"),
+    ]
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, size, 6, 6))
+        for name, size in (("x", 3), ("y", 4))
+    )
+    graph = onnx.helper.make_graph(
+        nodes, "net", [x], [y], [onnx.numpy_helper.from_array(weights, "w")]
+    )
+    opsets = [onnx.helper.make_opsetid("", 13)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+
+
+@pytest.mark.parametrize("kind", ["names", "one name"])
+def test_the_json_of_another_build_accuses_nobody_for_certain(place, kind) -> None:
+    place.host(*(["op:twice=scale:1.2"] if kind == "names" else []))
+    with_relu(place.folder / "net.onnx")
+    (place.folder / "fs.cfg").write_text(
+        '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}'
+    )
+    for name, more in (("apart", ["--fusion_switch_file=fs.cfg"]), ("fused", [])):
+        (place.folder / name).mkdir()
+        place.atc("net.onnx", name + "/net.om", *more)
+    words = ["atc", "--mode=1", "--om=apart/net.om", "--json=apart.json"]
+    assert subprocess.run(words, cwd=str(place.folder), env=place.environ).returncode == 0
+    if kind == "one name":
+        # As where the compiler keeps the convolution's name for what it has fused.
+        text = (place.folder / "apart.json").read_text()
+        document = json.loads(text)
+        for op in document["graph"][0]["op"]:
+            op["name"] = "convact" if op["name"] == "conv" else op["name"]
+            op["input"] = [
+                "convact:0" if name == "conv:0" else name for name in op.get("input", [])
+            ]
+        (place.folder / "apart.json").write_text(json.dumps(document))
+    done = place.locate("net.onnx", "fused/net.om", "-f", "apart.json", "-o", "out")
+    assert done.returncode == 1, done.stdout + done.stderr
+    culprit = "twice" if kind == "names" else "convact"
+    assert "suspect: %s (if the json fits)\n" % culprit in done.stdout
+    assert "not for certain: " in done.stdout and "is it the json of the model" in done.stdout
+    assert "next: leave -f out (atc makes the json of OM)" in done.stdout
+    right = place.locate("net.onnx", "fused/net.om", "-o", "right")
+    assert "not for certain" not in right.stdout and "if the json fits" not in right.stdout
+    assert right.returncode == (1 if kind == "names" else 0)
+
+
+def test_a_json_of_another_build_is_the_next_step_of_an_incomplete_run(place) -> None:
+    place.host()
+    with_relu(place.folder / "net.onnx")
+    (place.folder / "fs.cfg").write_text(
+        '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}'
+    )
+    place.atc("net.onnx", "net.om", "--fusion_switch_file=fs.cfg")
+    words = ["atc", "--mode=1", "--om=net.om", "--json=apart.json"]
+    assert subprocess.run(words, cwd=str(place.folder), env=place.environ).returncode == 0
+    place.atc("net.onnx", "net.om")
+    done = place.locate("net.onnx", "net.om", "-f", "apart.json", "-o", "out")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "next: leave -f out (atc makes the json of OM)" in done.stdout
+    assert "runs the om again" not in done.stdout
+
+
 def test_a_cure_in_the_folder_of_a_search_that_kept_less_says_why_not(finished) -> None:
     done = finished.locate("model.onnx", "model.om", "-o", "out", "--cure")
     assert done.returncode == 2, done.stderr

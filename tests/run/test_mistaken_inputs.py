@@ -277,6 +277,51 @@ def test_dumps_of_two_models_of_one_name_do_not_make_the_om_json_suspicious(tmp_
     )
 
 
+@pytest.mark.parametrize(("held", "is_fused"), [("relu", True), ("sum", True), ("wrong", False)])
+def test_the_json_of_a_build_with_other_fusions_accuses_nobody_for_certain(
+    tmp_path, values, go, held, is_fused
+):
+    made = dict(values, wrong=values["conv"] * 1.2, sum=values["relu"] + values["data"])
+
+    def ops(conv, *left_out):
+        model = DeviceModel("net")
+        model.add(DeviceOp("data", "Data", (), (half(made["data"], "data"),)))
+        several = [
+            DeviceOp("conv", "Conv2D", (("data", 0),), (half(made[conv], "conv"),), ("conv",)),
+            DeviceOp("relu", "Relu", (("conv", 0),), (half(made["relu"], "relu"),), ("relu",)),
+            DeviceOp(
+                "sum", "Add", (("relu", 0), ("data", 0)), (half(made["sum"], "sum"),), ("sum",)
+            ),
+        ]
+        for op in several:
+            if op.name not in left_out:
+                model.add(op)
+        return model
+
+    lost = {"relu": ["relu"], "sum": ["relu", "sum"], "wrong": ["relu"]}[held]
+    apart = ops("conv").write_json(str(tmp_path / "m.json"))
+    tree = str(tmp_path / "dump")
+    ops(held).write_tree(tree)
+    for folder, _, names in os.walk(tree):
+        for name in names:
+            if name.split(".")[1] in lost:
+                os.remove(os.path.join(folder, name))
+    write_golden(
+        str(tmp_path / "golden"), {name: made[name] for name in ("data", "conv", "relu", "sum")}
+    )
+    done = go("compare", "-f", apart)
+    summary = json.loads((tmp_path / "out" / "result.json").read_text())["summary"]
+    codes = [warning["code"] for warning in summary["warnings"]]
+    (suspect,) = summary["suspects"]
+    assert done.returncode == 1 and suspect["op"] == "conv"
+    assert ("other-fusions" in codes) == is_fused, done.stderr
+    assert (suspect["confidence"] == "low") == is_fused
+    doubt = "Give first that of the om that was dumped."
+    assert (doubt in done.stdout) == is_fused
+    if is_fused:
+        assert "the dump of conv holds what %s makes, which has none" % held in done.stdout
+
+
 class TestModelsOfAFolder:
     def write(self, folder, name, graph, op):
         folder.mkdir(exist_ok=True)
