@@ -428,6 +428,10 @@ class Feeder:
             golden = self._network_input(entry.producer, entry.output_index)
             return None if golden is None else Feed(golden, TensorDesc()), False
 
+    def holds(self, name: str, output: int) -> bool:
+        """Tell whether an output that was recorded is a value of the original."""
+        return (name, output) in self._by_value()
+
     def golden_of(self, value: Value) -> Optional[Feed]:
         """Return golden data of an original value."""
         golden = self._network_input(*value)
@@ -435,6 +439,15 @@ class Feeder:
 
     def _held(self, entry: CutInput) -> Feed:
         """Return the recorded output of whichever op holds a value."""
+        feed = self._by_value().get((entry.producer, entry.output_index))
+        if feed is None:
+            raise NotComputable(
+                "its input %s is a value inside another op, or was not dumped" % entry.tensor
+            )
+        return feed
+
+    def _by_value(self) -> Dict[Value, Feed]:
+        """Return the recorded outputs by the original's value that each is."""
         if self._holders is None:
             self._holders = {}
             for holder in self._graph.ops:
@@ -447,12 +460,7 @@ class Feeder:
                             self._holders.setdefault(
                                 key, Feed(tensor, desc_at(holder.output_descs, index))
                             )
-        feed = self._holders.get((entry.producer, entry.output_index))
-        if feed is None:
-            raise NotComputable(
-                "its input %s is a value inside another op, or was not dumped" % entry.tensor
-            )
-        return feed
+        return self._holders
 
 
 def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:

@@ -42,6 +42,8 @@ from .submodel.cut_definition import Cut
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 """Arithmetic without rounding inside: values without errors."""
+CHAIN = "the chain "
+"""Before the types of several nodes that are told as one."""
 Shape = Tuple[Optional[int], ...]
 
 _FACTORS = frozenset(
@@ -55,6 +57,7 @@ _CURVED = frozenset(
     "Erf Tanh Sigmoid HardSigmoid Exp Softplus Clip Relu Gelu Swish HardSwish Mish Elu Selu "
     "Softsign".split()
 )
+_ACTIVATIONS = _CURVED.union(entry.kind for entry in ACTIVATIONS)
 _POINTWISE = _CURVED | frozenset("Add Sub Mul Div Pow Sqrt Neg Max Min Reciprocal Log".split())
 
 Key = Tuple[int, int]
@@ -71,7 +74,7 @@ class Curve(NamedTuple):
 
     Attributes
     ----------
-    source
+    read, source
         That value.
     node
         Which makes the output.
@@ -79,6 +82,7 @@ class Curve(NamedTuple):
         Of all nodes that do.
     """
 
+    read: Key
     source: Value
     node: Node
     types: List[str]
@@ -322,10 +326,14 @@ class Piece:
             if (number, 0) in values_by_key:
                 continue
             inputs = self._inputs(number, call, values_by_key, arithmetic, part)
+            exchanged = self._exchanged.get(number)
+            if exchanged is not None and isinstance(exchanged.inputs, _Reads):
+                reads = exchanged.inputs
+                inputs = self._inputs(reads.number, reads.call, values_by_key, arithmetic, part)
             outputs = (
-                self._exchanged[number].compute(inputs, arithmetic)
-                if number in self._exchanged
-                else operators.compute(call.node, inputs, arithmetic)
+                operators.compute(call.node, inputs, arithmetic)
+                if exchanged is None
+                else exchanged.compute(inputs, arithmetic)
             )
             for index, value in enumerate(outputs):
                 value = value if part is None or index else part.of_output(number, value)
@@ -465,7 +473,7 @@ class Piece:
         if curve is None or len(curve.types) < 2:
             return
         own = AS_IT_IS
-        node, others = replace(curve.node, type="the chain %s" % ", ".join(curve.types)), []
+        node, others = replace(curve.node, type=CHAIN + ", ".join(curve.types)), []
         for text, other in curve.others():
             (computed,) = operators.compute(other, [curve.source], EXACT)
             if np.allclose(computed.array, values_by_key[output].array, 1e-5, 1e-6):
@@ -473,8 +481,32 @@ class Piece:
             else:
                 others.append((text, other))
         for text, other in others:
-            taken = partial(_instead_of, curve.source)
-            yield output[0], node, Variant("", text, own, other, taken)
+            reads = _Reads(output[0], Call(other, [curve.read]))
+            yield output[0], node, Variant("", text, own, other, reads)
+
+    def early_activations(self, output: Key) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield the activation that makes an output on each input of the node before it: Relu
+        before the Add behind a convolution. As :meth:`variants`.
+        """
+        calls = {number: call for number, call in self.calls if number not in self._constants}
+        last = calls.get(output[0])
+        first = last.arguments[0] if last is not None else None
+        if last is None or last.node.type not in _ACTIVATIONS or not isinstance(first, tuple):
+            return
+        before = calls.get(first[0])
+        if before is None:
+            return
+        reads, kind = _Reads(first[0], before), before.node.type
+        places = [
+            place
+            for place, argument in enumerate(before.arguments)
+            if isinstance(argument, tuple) and argument[0] not in self._constants
+        ]
+        for place in places:
+            words = "before %s%s" % (kind, ", on its input %d" % place if len(places) > 1 else "")
+            instead = partial(_on_input, place, last.node, before.node)
+            early = Variant("its place", words, "behind " + kind, last.node, reads, None, instead)
+            yield output[0], last.node, early
 
     def curve(self, values_by_key: Mapping[Key, Value], output: Key) -> Optional[Curve]:
         """Return of which value an output is a function, element by element, with one number each
@@ -508,7 +540,7 @@ class Piece:
                     inside[number, 0] = kind
             curved = _CURVED.intersection(inside.values())
             if output in inside and curved and value.is_float:
-                return Curve(value, last, [kind for kind in inside.values() if kind])
+                return Curve(source, value, last, [kind for kind in inside.values() if kind])
         return None
 
     def other_inputs(
@@ -675,8 +707,26 @@ class Piece:
         return Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
 
 
-def _instead_of(value: Value, given: List[Optional[Value]]) -> List[Optional[Value]]:
-    return [value]
+class _Reads:
+    """The inputs of a node that reads what another one does."""
+
+    def __init__(self, number: int, call: Call) -> None:
+        self.number, self.call = number, call
+
+    def __call__(self, given: List[Optional[Value]]) -> List[Optional[Value]]:
+        return given
+
+
+def _on_input(
+    place: int,
+    function: Node,
+    node: Node,
+    given: Sequence[Optional[Value]],
+    arithmetic: Arithmetic,
+) -> List[Value]:
+    """Compute a node, one of whose inputs goes through a function before."""
+    (made,) = operators.compute(function, [given[place]], arithmetic)
+    return operators.compute(node, [*given[:place], made, *given[place + 1 :]], arithmetic)
 
 
 def _off_by_rounding(values: Array, dtype: str) -> Array:

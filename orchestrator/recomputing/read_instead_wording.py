@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -57,10 +57,11 @@ def other_tensor(
     feed: Feed,
     other: OtherSource,
     off: float,
+    between: Sequence[int],
     original: Original,
 ) -> Tuple[str, str]:
     """Return what is said of an input that is another tensor, which is ``off`` so far, and what to
-    compare then.
+    compare then; ``between`` are the nodes that make the model's value of it.
     """
     kind, reader, number = _reader(entry, planned, original)
     computed = kind
@@ -76,11 +77,12 @@ def other_tensor(
     if other.is_constant:
         read = "the constant %s%s" % (other.op.name, _throughout(feed))
     apart = "" if np.isinf(off) else ", and what it read differs from that by " + percent(off)
-    sentence = "the device computed %s with %s as its input %d; the model says %s%s" % (
+    sentence = "the device computed %s with %s as its input %d; the model says %s%s%s" % (
         computed,
         read,
         number,
         _says(entry, original),
+        _left_out(between, original),
         apart,
     )
     at = planned.op.name
@@ -99,6 +101,15 @@ def other_tensor(
             "fusion, an edited model)",
         ),
     )
+
+
+def _left_out(between: Sequence[int], original: Original) -> str:
+    """Return the nodes that the device computed nothing of as an insertion; empty where there are
+    none.
+    """
+    kinds = [original.model.types[number] for number in between]
+    kinds = [kind.rpartition(".")[2] for kind in kinds if kind != "Constant"]
+    return ", so it computed no %s between them" % ", ".join(kinds) if kinds else ""
 
 
 def _throughout(feed: Feed) -> str:

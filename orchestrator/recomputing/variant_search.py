@@ -31,7 +31,7 @@ from .found_indices import found_indices
 from .number_fitting import NumberFitting
 from .other_constants import OF_DUMP, dumped_otherwise, says_which, solved
 from .output_error import OwnError, own_error
-from .piece import EXACT, Key, Piece, Siblings
+from .piece import CHAIN, EXACT, Key, Piece, Siblings
 from .variant_trials import MOST_COUNTED, Accepted, Output, VariantTrials, agreeing
 
 Array = Any
@@ -209,8 +209,11 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
     """
     piece, fitting = trials.piece, NumberFitting(trials)
     trials.try_all(piece.variants(base))
-    if not trials.accepted:
+    # Without the gate of x * sigmoid(x) its product is x: no activation.
+    if all(_is_missing(entry) for entry in trials.accepted):
         trials.try_all(piece.chains(base, trials.output.value))
+    if not trials.accepted:
+        trials.try_all(piece.early_activations(trials.output.value))
         trials.try_all(piece.variants(base, together=True))
     if not trials.accepted:
         trials.try_all(piece.other_constants(base, siblings))
@@ -342,14 +345,20 @@ def _unlikeliness(entry: Accepted) -> int:
     if variant.device.startswith(OF_DUMP):
         return 0
     # That an input is missing is also what an output that is the other input looks like.
-    if variant.device == "missing":
+    if _is_missing(entry):
         return 3
+    if entry.node.type.startswith(CHAIN):
+        return 2
     if entry.unlikely:
         return 5
     if not variant.name or variant.name.startswith(FACTOR_OF):
         return 4
     in_order = variant.name.startswith("the order of ") or OF_SIBLING in variant.device
     return 2 if in_order else _OF_MODEL
+
+
+def _is_missing(entry: Accepted) -> bool:
+    return entry.variant.device == "missing"
 
 
 def _is_same_node(one: Variant, other: Variant) -> bool:

@@ -24,10 +24,14 @@ FORMS = ("all", "output")
 X, SQUARE = float16_values((4, 6)), float16_values((6, 6))
 
 
-def compared(net, nodes, otherwise, feeds, held=(), form="all", constants=None, inserted=None):
+def compared(
+    net, nodes, otherwise, feeds, held=(), form="all", constants=None, inserted=None,
+    originals=None, lacks=(),
+):  # fmt: skip
     """Compare a device that computes ``otherwise`` with golden data of ``nodes``; what only
     reshapes has no task. Of ``constants`` the om holds inputs of the network; ``inserted``
-    stands for no node of the original.
+    stands for no node of the original, others for the ``originals`` by their names; golden data
+    lack nodes.
     """
 
     def graph(made):
@@ -40,6 +44,7 @@ def compared(net, nodes, otherwise, feeds, held=(), form="all", constants=None, 
     for op in on_device(net.path("b.onnx"), {**feeds, **(constants or {})}).ops:
         if op.type in VIEWS:
             op = dataclasses.replace(op, attributes={**op.attributes, "_no_task": True})
+        op = dataclasses.replace(op, originals=(originals or {}).get(op.name, op.originals))
         if op.name == inserted:
             op = dataclasses.replace(op, originals=())
         if op.name in (constants or {}):
@@ -51,6 +56,9 @@ def compared(net, nodes, otherwise, feeds, held=(), form="all", constants=None, 
     shutil.rmtree(net.path("dump"))
     write_files(net.path("dump"), [dump.only(form) for dump in changed.dumps()])
     write_model(changed, net.path("net.json"), "atc --model=m.onnx --framework=5")
+    for name in lacks:
+        (file,) = pathlib.Path(net.path("golden")).glob(name + ".*.npy")
+        file.unlink()
     code, result, said = net.compare("--original", "m.onnx")
     return code, result["summary"], said
 
@@ -216,6 +224,41 @@ def test_an_edge_drawn_otherwise_is_named_of_a_dump_of_outputs_too(net, form):
         "with output 0 of second (Cos) as its input 0; the model says output 0 of first"
         in (told["sentence"])
     )
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["Relu", "Sigmoid, Mul"])
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("with_golden", [True, False])
+def test_an_activation_that_no_op_computes_is_named(net, kind, listed, form, with_golden):
+    """The json calls a fused op's output that of its first node, and may list the last; golden data
+    need not hold the first's.
+    """
+    first = node("MatMul", ["x", "w"], ["m"], name="op")
+    behind = {
+        "Relu": [node("Relu", ["m"], ["a"], name="act")],
+        "Sigmoid, Mul": [
+            node("Sigmoid", ["m"], ["g"], name="gate"),
+            node("Mul", ["m", "g"], ["a"], name="act"),
+        ],
+    }[kind]
+    held = [build.weight("w", float16_values((6, 6), seed=7))]
+    nodes = [first, *behind, node("Sin", ["a"], ["y"], name="last")]
+    otherwise = [first, node("Sin", ["m"], ["y"], name="last")]
+    names = {"op": tuple(one.name for one in nodes[:-1])} if listed else {}
+    feeds = {"x": float16_values((16, 6))}
+    lacks = () if with_golden else [one.name for one in nodes[:-2]]
+    code, summary, _ = compared(
+        net, nodes, otherwise, feeds, held, form, originals=names, lacks=lacks
+    )
+    suspect = only_suspect(summary)
+    (told,) = suspect["explanations"]
+    says = (
+        "with output 0 of op (MatMul) as its input 0; the model says output 0 of act (%s), so it "
+    )
+    assert code == 1 and suspect["op"] == "last"
+    assert says % kind.split()[-1] in told["sentence"]
+    assert "computed no %s between them, and what it read differs" % kind in told["sentence"]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -316,7 +316,8 @@ def _next_for(entry: Explained, op: str) -> str:
     hint = "" if is_attribute else " (quantising, folding of constants, order of inputs)"
     if entry.name == SUMS:
         hint = " (tiling: where each sum ends)"
-    return "%s with the original model's %s %s%s%s" % (where, node.type, node.name, model, hint)
+    kind = node.type.rpartition("the ")[2]
+    return "%s with the original model's %s %s%s%s" % (where, kind, node.name, model, hint)
 
 
 def golden_is_otherwise(search: Optional[VariantSearch]) -> Explanation:
