@@ -383,6 +383,12 @@ NOTES: Dict[str, Said] = {
         "for",
         warns=True,
     ),
+    "deleted-after-comparison": Said(
+        "an earlier run deleted dumps after their comparison",
+        "dumps of %s were deleted after their comparison by the run whose result is in %s",
+        "the result of that run tells of them; to compare all again, dump again with --keep all",
+        warns=True,
+    ),
     "unmatched": Said(
         "nothing was compared, and an op has similar names in GOLDEN",
         "no golden data matched %s; the nearest golden names are %s",

@@ -18,6 +18,7 @@ from ..base.errors import InputError, UsageError
 from ..base.notes import Note, note
 from ..base.safe_reading import prefetch
 from ..base.system import return_freed_memory
+from ..base.wording import plural
 from ..dumps.dump_index import Indexes
 from ..dumps.dump_tree import DumpTree
 from ..dumps.file_source import START_BYTES
@@ -243,6 +244,7 @@ class _Listing(Source):
         if not len(self.golden):
             from ..kinds.wrong_kind_advice import without_golden
 
+            _refuse_deleted("GOLDEN", self.options.golden)
             advice = without_golden(self.options.golden_index)
             notes = [advice.words] if advice.words else self.golden.notes[:_MOST_NOTES]
             none = "GOLDEN: %s: no golden data was found at or below it" % self.options.golden
@@ -324,6 +326,7 @@ def require_dumps(indexes: Indexes, tree: DumpTree, time: Optional[str] = None) 
             "TARGET: %s: there is no time folder %s" % (tree.root, time),
             hint="there are %s" % times,
         )
+    _refuse_deleted("TARGET", tree.root)
     from ..kinds.wrong_kind_advice import without_dumps
 
     advice = without_dumps(*indexes)
@@ -333,6 +336,21 @@ def require_dumps(indexes: Indexes, tree: DumpTree, time: Optional[str] = None) 
         % (tree.root, ": %s" % looked if looked else ""),
         hint=advice.hint,
     )
+
+
+def _refuse_deleted(side: str, folder: str) -> None:
+    """Raise InputError for a folder without a dump, where a run deleted what was there."""
+    from .dump_deletion import deleted_dumps
+
+    deleted = deleted_dumps(folder)
+    if deleted is not None:
+        run, files = deleted
+        raise InputError(
+            "%s: %s: no dump file is there any more: the run whose result is in %s deleted %s "
+            "after their comparison" % (side, folder, run, plural(len(files), "dump")),
+            hint="goldwatch report %s --html page.html shows that result; to compare again, dump "
+            "again with --keep all" % run,
+        )
 
 
 def _golden_notes(run: Run) -> List[Note]:

@@ -8,10 +8,12 @@ import time
 from collections import deque
 from typing import Callable, Deque, List, Optional, Set, Tuple
 
+from ..base.errors import GoldwatchError
 from ..base.mounts import free_bytes
 from ..base.notes import note
-from ..dumps.folder_listing import Signature, look_at
+from ..dumps.folder_listing import Signature, list_folder, look_at
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
+from ..store.store import RunStore
 from .engine import Engine
 from .memory_overlaps import note_regions
 from .provisional import Provisional
@@ -19,6 +21,7 @@ from .recompute_before_delete import EarlyRecomputation
 from .target_file import DELETED_PREFIX, PLANNED, TargetFile
 from .watch_options import KEEP_ALL, KEEP_FAILED, WatchOptions
 
+_FOLDERS_ABOVE, _RUNS_BESIDE = 6, 64
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot
 # be compared again.
 _GOLDEN_QUIET_S = 1.0
@@ -26,6 +29,36 @@ _GOLDEN_QUIET_S = 1.0
 _LOOK_S = 0.25
 _LOOK_SHARE = 10.0
 _GOLDEN_LISTED_S = 1.0
+
+
+def deleted_dumps(target: str, out: Optional[str] = None) -> Optional[Tuple[str, List[str]]]:
+    """Return the folder of a run's result beside a dump folder, or beside one above it, and the
+    dumps below TARGET that this run has deleted; None where there is no such run.
+
+    Parameters
+    ----------
+    out
+        The result that is being made, which does not count.
+    """
+    below = os.path.join(os.path.realpath(target), "")
+    folder = os.path.dirname(os.path.abspath(target))
+    for _ in range(_FOLDERS_ABOVE):
+        for name in list_folder(folder).folders[:_RUNS_BESIDE]:
+            run = os.path.join(folder, name)
+            if out is not None and os.path.realpath(run) == os.path.realpath(out):
+                continue
+            try:
+                with RunStore.open(run) as store:
+                    files = store.files().items()
+            except (GoldwatchError, OSError):
+                continue
+            gone = [path for path, known in files if known.state.startswith(DELETED_PREFIX)]
+            gone = [path for path in gone if path.startswith(below) and look_at(path) is None]
+            if gone:
+                here = os.path.join(os.getcwd(), "")
+                return run[len(here) :] if run.startswith(here) else run, gone
+        folder = os.path.dirname(folder)
+    return None
 
 
 class DumpDeleter:

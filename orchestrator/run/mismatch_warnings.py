@@ -14,6 +14,7 @@ from ..base.naming import (
     intended_golden_name,
     lacks_name_part,
     nearest_names,
+    parse_dump_name,
     parse_golden_name,
     printable,
     run_name,
@@ -225,14 +226,27 @@ def _is_misnamed(name: str) -> bool:
 
 
 def _few_layers(run: Run, dumped: Set[str]) -> List[Note]:
-    """Warn where most ops have no dump and no configuration tells which were requested."""
-    if run.options.plan is not None or not run.graphs or run.goldens.kind == "npu":
-        return []
+    """Warn where most ops have no dump and no configuration tells which were requested, and where
+    an earlier run deleted dumps.
+    """
     lost = {
         row.op
         for row in run.store.rows(verdict=NOT_COMPARED)
         if row.cause == DUMP_MISSING and not row.target_file
     }
+    deleted = None
+    if lost:
+        from .dump_deletion import deleted_dumps
+
+        deleted = deleted_dumps(run.options.target, run.options.out)
+    if deleted is not None:
+        names = (parse_dump_name(os.path.basename(path)) for path in deleted[1])
+        gone = {sanitise_golden(name.op_name) for name in names if name is not None}
+        ops = {op for op in lost if sanitise_golden(op) in gone}
+        if ops:
+            return [note("deleted-after-comparison", plural(len(ops), "operator"), deleted[0])]
+    if run.options.plan is not None or not run.graphs or run.goldens.kind == "npu":
+        return []
     if len(lost) <= len(dumped):
         return []
     return [note("few-layers", len(lost), len(lost) + len(dumped))]

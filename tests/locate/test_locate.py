@@ -72,6 +72,16 @@ def test_one_command_names_the_culprit(finished) -> None:
     assert kept and not any(".first." in name for name in kept)
 
 
+def test_compare_tells_which_dumps_the_search_deleted(finished) -> None:
+    words = ["goldwatch", "compare", "out/dump", "out/golden", "-f", "out/model.json", "-o", "anew"]
+    done = run_here(words, finished.folder)
+    assert done.returncode == 1, done.stderr
+    said = "were deleted after their comparison by the run whose result is in out/run"
+    assert "warning: dumps of " in done.stderr and said in done.stderr
+    assert "only chosen layers" not in done.stderr
+    shutil.rmtree(str(finished.folder / "anew"))
+
+
 def test_a_repeated_locate_does_nothing_twice_and_repeats_the_verdict(finished) -> None:
     again = finished.locate("model.onnx", "model.om", "-o", "out")
     assert (

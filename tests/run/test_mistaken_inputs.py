@@ -322,6 +322,45 @@ def test_the_json_of_a_build_with_other_fusions_accuses_nobody_for_certain(
         assert "the dump of conv holds what %s makes, which has none" % held in done.stdout
 
 
+class TestDumpsThatARunDeleted:
+    """``--keep`` of a watch, run or locate: who deleted the dumps is told, where its result is
+    beside them.
+    """
+
+    def watched(self, tmp_path, values, go):
+        ours = fused(values)
+        ours.write_tree(str(tmp_path / "dump"))
+        write_golden(str(tmp_path / "golden"), values)
+        model = ours.write_json(str(tmp_path / "m.json"))
+        words = ["-f", model, "--keep", "none", "--expect-all"]
+        assert go("watch", *words, out="watched").returncode == 0
+        return model
+
+    @pytest.mark.parametrize("below", ["", STEP])
+    @pytest.mark.parametrize("command", ["compare", "replay", "two builds"])
+    def test_none_is_left(self, tmp_path, values, go, below, command):
+        model = self.watched(tmp_path, values, go)
+        second = "golden" if command == "compare" else "net.prototxt"
+        (tmp_path / "net.prototxt").write_text('layer { name: "a" type: "ReLU" }')
+        words = ["goldwatch", command, "dump/" + below, second, "-f", model, "-o", "out"]
+        if command == "two builds":
+            fused(values).write_tree(str(tmp_path / "new"))
+            words[1:4] = ["compare", "new", "dump/" + below]
+        done = run_here(words, tmp_path)
+        assert done.returncode == 4
+        assert "the run whose result is in watched deleted 2 dumps after their" in done.stderr
+        assert "goldwatch report watched --html page.html shows that result" in done.stderr
+
+    def test_those_of_another_folder_and_of_the_run_itself_say_nothing(self, tmp_path, values, go):
+        model = self.watched(tmp_path, values, go)
+        (tmp_path / "empty").mkdir()
+        words = ["goldwatch", "compare", "empty", "golden", "-f", model, "-o", "out"]
+        done = run_here(words, tmp_path)
+        assert done.returncode == 4 and "deleted" not in done.stderr
+        fused(values).write_tree(str(tmp_path / "dump"))
+        assert go("compare", "-f", model).returncode == 0
+
+
 class TestModelsOfAFolder:
     def write(self, folder, name, graph, op):
         folder.mkdir(exist_ok=True)
