@@ -277,8 +277,8 @@ NOTES: Dict[str, Said] = {
     ),
     "golden-of-other-steps": Said(
         "golden data of another step fit what those of its own do not",
-        "golden data are of other steps: %s (%s outside the limits beside their own, within them "
-        "beside those)",
+        "golden data are of other steps: %s (%s: outside the limits of the golden data given, "
+        "within those of that step)",
         "give each step the golden data that fit it: GOLDEN's folders are called by the steps of "
         "the dumps",
         warns=True,
@@ -382,6 +382,13 @@ NOTES: Dict[str, Said] = {
         "give --acl acl.json where it chose the layers to be dumped: the others are then not asked "
         "for",
         warns=True,
+    ),
+    "no-dumps-left": Said(
+        "an earlier run deleted all dumps of a folder",
+        "no dump file is there any more: the run whose result is in %s deleted %s after their "
+        "comparison",
+        "goldwatch report OUT --html FILE shows that result; to compare again, dump again with "
+        "--keep all",
     ),
     "deleted-after-comparison": Said(
         "an earlier run deleted dumps after their comparison",

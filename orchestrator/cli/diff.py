@@ -117,7 +117,7 @@ def diff(
 def _print(difference: Difference, quiet: bool) -> None:
     for note in difference.notes:
         say_note(note, quiet)
-    for name, run in (("after", difference.second), ("before", difference.first)):
+    for name, run in (("before", difference.first), ("after", difference.second)):
         put_line("%-7s %s" % (name, printable(run.out)))
         put_line("        %s" % shorten_within(printable(run_words(run))))
     if not difference.comparable:

@@ -185,7 +185,7 @@ def markdown(difference: Difference) -> str:
     folded; what is left out is counted.
     """
     parts = ["## goldwatch diff: %s\n" % head_words(difference)]
-    for name, run in (("after", difference.second), ("before", difference.first)):
+    for name, run in (("before", difference.first), ("after", difference.second)):
         parts.append("- %s %s %s\n" % (name, code(run.out), plain(run_words(run))))
     parts.append(plain(counts_words(difference)) + "\n")
     parts += [plain(difference.raised.sentence) + "\n"] if difference.raised is not None else []

@@ -345,12 +345,8 @@ def _refuse_deleted(side: str, folder: str) -> None:
     deleted = deleted_dumps(folder)
     if deleted is not None:
         run, files = deleted
-        raise InputError(
-            "%s: %s: no dump file is there any more: the run whose result is in %s deleted %s "
-            "after their comparison" % (side, folder, run, plural(len(files), "dump")),
-            hint="goldwatch report %s --html page.html shows that result; to compare again, dump "
-            "again with --keep all" % run,
-        )
+        said = note("no-dumps-left", run, plural(len(files), "dump"))
+        raise InputError("%s: %s: %s" % (side, folder, said), hint=said.next)
 
 
 def _golden_notes(run: Run) -> List[Note]:

@@ -374,7 +374,13 @@ class Goldens:
         name = parts[0]
         folder = os.path.join(self.folder, name)
         if name not in self.model_folders and (name in self._models or _has_manifest(folder)):
-            self.model_folders[name] = self._model_of(name, folder)
+            model = self._model_of(name, folder)
+            # A number is a step, which may have a manifest of its own, but where that tells one of
+            # several models.
+            tells = len(self._models) > 1 and model != name
+            if is_number(name) and name not in self._models and not tells:
+                return name
+            self.model_folders[name] = model
         return self.model_folders.get(name, name if is_number(name) else None)
 
     def _share(self, path: str) -> None:

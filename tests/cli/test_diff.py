@@ -50,12 +50,12 @@ def test_a_worse_run_exits_with_1_and_a_better_one_with_0(runs):
     done = run_here(["goldwatch", "diff", "good", "bad"], runs)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0] == "after   %s" % (runs / "bad") and lines[2] == "before  %s" % (runs / "good")
-    assert lines[1].startswith(
+    assert lines[0] == "before  %s" % (runs / "good") and lines[2] == "after   %s" % (runs / "bad")
+    assert lines[3].startswith(
         "        FAIL: the first operator outside its limits is op_5 in step 0 on device 0 "
         "(op_5:output:0: "
     )
-    assert lines[3] == "        pass: no operator is outside its limits"
+    assert lines[1] == "        pass: no operator is outside its limits"
     assert lines[4] == "worse:" and lines[5].startswith(
         "  op_5:output:0: pass -> FAIL, RelativeEuclideanDistance 0.000"
     )
@@ -101,7 +101,7 @@ def test_diff_writes_html_and_markdown(runs, tmp_path):
         '<span class="verdict" data-is="fail" id="after">FAIL</span>' in text
         and '<span id="change">nothing is worse' in text
     )
-    head = "## goldwatch diff: FAIL; nothing is worse than before\n\n- after `%s`" % (runs / "bad")
+    head = "## goldwatch diff: FAIL; nothing is worse than before\n\n- before `%s`" % (runs / "bad")
     assert comment.read_text(encoding="utf-8").startswith(head)
     assert (
         run_here(

@@ -349,7 +349,7 @@ class TestDumpsThatARunDeleted:
         done = run_here(words, tmp_path)
         assert done.returncode == 4
         assert "the run whose result is in watched deleted 2 dumps after their" in done.stderr
-        assert "goldwatch report watched --html page.html shows that result" in done.stderr
+        assert "goldwatch report OUT --html FILE shows that result" in done.stderr
 
     def test_those_of_another_folder_and_of_the_run_itself_say_nothing(self, tmp_path, values, go):
         model = self.watched(tmp_path, values, go)

@@ -536,3 +536,19 @@ def test_the_golden_data_of_one_step_are_told_to_be_of_another_than_the_dumps(ma
     assert said in text and "confidence high" not in text, text
     words[3] = "golden/2"
     assert run_here([*words, "--force"], run.folder).returncode == 0
+
+
+@pytest.mark.parametrize("models", ["graphs", None])
+def test_folders_of_steps_with_a_manifest_of_their_own_are_steps(make, models) -> None:
+    """As where golden data of each step are made by a command of their own."""
+    run = make(Training(devices=1, steps=(1, 2)))
+    for step in ("1", "2"):
+        folder = run.folder / "golden" / step
+        (folder / "manifest.json").write_text(json.dumps({"complete": True, "tensors": []}))
+    words = ["goldwatch", "compare", "dump", "golden", "-o", "out"]
+    done = run_here([*words, *(["-f", models] if models else [])], run.folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "several runs" not in done.stderr
+    os.rename(str(run.folder / "golden" / "1"), str(run.folder / "golden" / "3"))
+    done = run_here([*words, "--force", *(["-f", models] if models else [])], run.folder)
+    assert "GOLDEN's folders are steps (2, 3): there is none for step 1" in done.stderr
