@@ -122,5 +122,12 @@ class SomeRecords:
             return SomeRecords(self._file, self._rows[key])
         if not len(self._rows):
             return np.empty(0, self._file.dtype[key])
-        first, last = int(self._rows.min()), int(self._rows.max())
-        return self._file.column(key, first, last + 1)[self._rows - first]
+        column = np.empty(len(self._rows), self._file.dtype[key])
+        # Part by part: what is asked for together mostly lies together.
+        for begin in range(0, len(column), _IN_ORDER):
+            rows = self._rows[begin : begin + _IN_ORDER]
+            first, last = int(rows.min()), int(rows.max())
+            column[begin : begin + _IN_ORDER] = self._file.column(key, first, last + 1)[
+                rows - first
+            ]
+        return column

@@ -131,6 +131,18 @@ def return_freed_memory() -> None:
         trim(0)
 
 
+_MMAP_THRESHOLD = -3
+
+
+def return_large_arrays() -> None:
+    """Have the memory of each array of more than 256 KiB given back to the kernel as soon as it is
+    freed: otherwise glibc keeps up to 64 MiB of such (mallopt(3), M_MMAP_THRESHOLD).
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, 1 << 18)
+
+
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

@@ -319,6 +319,10 @@ class RenderedRowCache:
             slots[page] = self.write(numbers, checksums, rows, by)
         return slots
 
+    def numbers(self, slots: Array) -> List[int]:
+        """Return the numbers that the store has for some rows."""
+        return [int(self._kept[slot]["number"]) for slot in slots.tolist()]
+
     def digests(self, slots: Array) -> RowDigests:
         """Return what the verdict sees of some rows."""
         return self._digests.digests(slots)

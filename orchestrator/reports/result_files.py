@@ -49,6 +49,7 @@ _SUSPECTS = 3
 _AROUND = 6
 _REACH = 10
 Array = Any
+_NONE = np.empty(0, np.int64)
 
 
 class ResultFiles:
@@ -136,8 +137,8 @@ class ResultFiles:
             self._slots = self._cache.slots_of_table(
                 self.store, order, self._render, lambda: on_stage(stage, 0, len(order.ids))
             )
-        # Eight bytes of each row, not needed any more.
-        self._order = order._replace(checksums=order.checksums[:0])
+        # Of a million rows 16 MB, not needed any more.
+        self._order = order._replace(ids=_NONE, checksums=_NONE)
         pages: List[Tuple[Place, int, int]] = []
         for place, end in zip(order.places, order.ends):
             pages += [
@@ -166,7 +167,8 @@ class ResultFiles:
             counts = Counter({name: count for name, count in zip(VERDICTS, numbers) if count})
             counted.append(PlaceCounts(place, counts))
             if counts[FAIL]:
-                failing[int(self._order.ids[begin + np.argmax(verdicts == _FAILS)])] = counted[-1]
+                first = self._numbers([begin + int(np.argmax(verdicts == _FAILS))])
+                failing[first[0]] = counted[-1]
             begin = end
         ids = list(failing)
         for start in range(0, len(ids), _READ_ROWS):
@@ -181,6 +183,10 @@ class ResultFiles:
         """
         return self._cache.digests(self._slots)
 
+    def _numbers(self, rows: Sequence[int]) -> List[int]:
+        """Return the numbers that the store has for some rows of the table."""
+        return self._cache.numbers(self._slots[rows])
+
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
         try:
@@ -190,7 +196,7 @@ class ResultFiles:
 
     def whole(self, row: int) -> Row:
         """Return the stored row that the verdict sees, by its number in the table."""
-        number = int(self._order.ids[row])
+        (number,) = self._numbers([row])
         stored = self.store.numbered([number])
         if number not in stored:
             raise DamagedStore("a row is no longer there", self.store.path)
@@ -218,7 +224,7 @@ class ResultFiles:
         if len(self.places) > 1 and not (summary.failed or summary.not_compared):
             return tuple(blocks)
         at = self._urgent_of_first_step(summary)
-        numbers = self._order.ids[at].tolist()
+        numbers = self._numbers(at)
         chosen = self.store.numbered(numbers)
         others = [chosen[number] for number in numbers]
         rest = [

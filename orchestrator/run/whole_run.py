@@ -22,7 +22,7 @@ from typing import (
 from ..base.errors import Interrupted, require_file
 from ..base.interrupts import InterruptState, caused_by_interrupt, interrupt_state, uninterrupted
 from ..base.notes import Note, note
-from ..base.system import return_freed_memory
+from ..base.system import return_freed_memory, return_large_arrays
 from ..dumps.folder_listing import DumpEntry
 from ..dumps.place import Place
 from ..metrics.compare_pair import RARE_COLLECTIONS
@@ -400,6 +400,8 @@ class Run:
 
         options = self.options
         places = self._complete_rows()
+        # Columns of all rows come and go from here on.
+        return_large_arrays()
         rendering = (self._columns, self._mapping, options.metrics, self.engine.rendered_rows)
         with ResultFiles(self.store, *rendering) as results:
             results.write_tables(on_stage)

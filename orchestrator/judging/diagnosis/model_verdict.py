@@ -372,7 +372,9 @@ def _differing_steps(observed: ObservedOps) -> Iterator[Tuple[Optional[str], Arr
     tensor = [names.setdefault(part.observed[3], len(names)) for part in digests.shared]
     rank = [_WORST_FIRST.index(part.observed[4]) for part in digests.shared]
     # An op without inputs and outputs has a verdict of its own.
-    alone = np.setdiff1d(np.arange(len(observed), dtype=np.int32), tensors.op)
+    with_tensor = np.zeros(len(observed), bool)
+    with_tensor[tensors.op] = True
+    alone = np.flatnonzero(~with_tensor)
     own_names = np.array([names.setdefault(name, len(names)) for name in observed.names], np.int32)
     step_of, device_of = (column[observed.place_of] for column in (step, device))
     of_tensor, every = step_of[tensors.op], len(set(device_of.tolist()))

@@ -165,7 +165,10 @@ class SomeOps(Sequence[ObservedOp]):
         """Return how many inputs and outputs have rows, and how many elements these have."""
         rows, _ = self._tensors()
         digests = self.observed.digests
-        counts = np.bincount(digests.numbers["shared"][rows], minlength=len(digests.shared))
+        counts = np.zeros(len(digests.shared), np.int64)
+        for begin in range(0, len(rows), _TOGETHER):
+            some = digests.column("shared", rows[begin : begin + _TOGETHER])
+            counts += np.bincount(some, minlength=len(counts))
         shapes = (part.observed[_SHAPE] for part in digests.shared)
         elements = sum(
             count * element_count(shape) for count, shape in zip(counts.tolist(), shapes) if count
@@ -177,9 +180,9 @@ class SomeOps(Sequence[ObservedOp]):
         digests = self.observed.digests
         rows, of_op = self._tensors()
         kinds = [part.observed[0] == "output" for part in digests.shared]
-        outputs = digests.shared_column(kinds, bool)[rows]
+        outputs = digests.shared_column(kinds, bool, rows)
         largest = np.zeros(len(self.numbers))
-        np.fmax.at(largest, of_op[outputs], digests.numbers["distance"][rows[outputs]])
+        np.fmax.at(largest, of_op[outputs], digests.column("distance", rows[outputs]))
         return largest
 
     def alike(self) -> Tuple[Array, Array]:
@@ -187,7 +190,7 @@ class SomeOps(Sequence[ObservedOp]):
         they come; and whether it is the first of these whose rows hold its numbers (NaN is never
         the same).
         """
-        observed, digests = self.observed, self.observed.digests
+        digests = self.observed.digests
         rows, of_op = self._tensors()
         verdicts: Dict[str, int] = {}
         told = [
@@ -212,25 +215,40 @@ class SomeOps(Sequence[ObservedOp]):
                 mixed, alone = _mixed(mixed ^ column.view(np.uint64)), alone | np.isnan(column)
             np.add.at(sums, of_some, mixed)
             unequal[of_some[alone]] = True
-        kinds = observed.name_of[self.numbers].astype(np.int64) * (len(observed.types) + 1)
-        kinds += observed.type_of[self.numbers]
-        _, first, group = np.unique(kinds, return_index=True, return_inverse=True)
-        group = np.argsort(np.argsort(first))[group.reshape(-1)]
-        keys = _mixed(sums ^ _mixed(group.astype(np.uint64)))
-        is_first = np.zeros(len(keys), bool)
-        is_first[np.unique(keys, return_index=True)[1]] = True
-        return group, is_first | unequal
+        group = self._kinds_as_they_come()
+        # Kind by kind, for the sake of memory.
+        in_groups = np.argsort(group, kind="stable").astype(np.int32)
+        for some in np.split(in_groups, np.cumsum(np.bincount(group))[:-1]):
+            unequal[some[np.unique(sums[some], return_index=True)[1]]] = True
+        return group, unequal
+
+    def _kinds_as_they_come(self) -> Array:
+        """Return a number for each operator, int32, [n], the same for those of a name and type,
+        counted as they come.
+        """
+        kinds: Dict[Tuple[str, str], int] = {}
+        shared = self.observed.digests.shared
+        codes = [kinds.setdefault((part.op, part.op_type), len(kinds)) for part in shared]
+        kind = self.observed.digests.shared_column(
+            *narrow(codes), self.observed.first_row[self.numbers]
+        )
+        first = np.full(len(kinds), len(kind), np.int32)
+        # The last one that is written stays.
+        first[kind[::-1]] = np.arange(len(kind) - 1, -1, -1, dtype=np.int32)
+        counted = np.empty(len(kinds), np.int32)
+        counted[np.argsort(first, kind="stable")] = np.arange(len(kinds), dtype=np.int32)
+        return counted[kind]
 
     def but(self, ops: Iterable[Tuple[Place, str]]) -> SomeOps:
         """Return those that are not among some, by place and name."""
         keys = [self.observed.key(place, name) for place, name in ops]
-        some = np.isin(self.observed.same_op(self.numbers), np.array(keys, np.int64))
+        some = among(self.observed.same_op(self.numbers), keys)
         return self.only(~some)
 
     def but_named(self, names: Iterable[str]) -> SomeOps:
         """Return those that do not bear one of some names."""
         codes = [self.observed.name_code(name) for name in names]
-        some = np.isin(self.observed.name_of[self.numbers], np.array(codes, np.int64))
+        some = among(self.observed.name_of[self.numbers], codes)
         return self.only(~some)
 
     def executed_once(self) -> SomeOps:
@@ -247,6 +265,17 @@ def _mixed(values: Array) -> Array:
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: Array = values ^ (values >> np.uint64(31))
     return mixed
+
+
+def among(values: Array, some: Sequence[int]) -> Array:
+    """Return which of many whole numbers are among few others, [n] (``np.isin`` sorts the many)."""
+    sought = np.unique(np.array(some, np.int64))
+    found = np.zeros(len(values), bool)
+    for begin in range(0, len(values) if len(sought) else 0, _TOGETHER):
+        part = values[begin : begin + _TOGETHER]
+        at = np.minimum(np.searchsorted(sought, part), len(sought) - 1)
+        found[begin : begin + _TOGETHER] = sought[at] == part
+    return found
 
 
 def _changes(columns: Sequence[Array]) -> Array:
@@ -462,9 +491,10 @@ class ObservedOps:
         count = len(self.names) + 1
         if self._newest is None:
             key = self.place_of.astype(np.int64) * count + self.name_of
-            order = np.lexsort((self.ranks, key))
-            last = np.append(np.diff(key[order]) != 0, True) if len(order) else np.zeros(0, bool)
-            self._newest = key[order[last]], order[last].astype(np.int32)
+            order = np.lexsort((self.ranks, key)).astype(np.int32)
+            # The last of each: where another one begins behind it.
+            order = order[np.append(_changes([key[order]])[1:], True)] if len(order) else order
+            self._newest = key[order], order
         keys, ops = self._newest
         if not len(keys):
             return np.full(len(names), -1, np.int32)
@@ -483,7 +513,9 @@ class ObservedOps:
             first, misses = int(self.first_row[at]), bool(self._misses[at])
             op = self._made[at] = ObservedOp(at, self.digests, first, misses)
             tensors = self.tensors
-            begin, end = np.searchsorted(tensors.op, (at, at + 1)).tolist()
+            # Of another type than the operators' it would make a copy of them all.
+            ends = np.array((at, at + 1), tensors.op.dtype)
+            begin, end = np.searchsorted(tensors.op, ends).tolist()
             for row, kind, number in zip(
                 *(
                     column[begin:end].tolist()
@@ -592,8 +624,20 @@ class ObservedOps:
 
     def repeated(self, ops: Array) -> Array:
         """Return which of some operators have several executions among them at their place, [n]."""
-        keys = np.sort(self.same_op(np.unique(ops)))
-        return np.isin(self.same_op(ops), keys[1:][np.diff(keys) == 0])
+        seen = np.zeros(len(self), bool)
+        seen[ops] = True
+        keys = self.same_op(np.flatnonzero(seen))
+        keys.sort()
+        return among(self.same_op(ops), keys[1:][keys[1:] == keys[:-1]])
+
+    def first_of_each(self, ops: Array) -> Array:
+        """Return some operators without the later ones of those that are executions of one at a
+        place.
+        """
+        keys = self.same_op(ops)
+        order = np.argsort(keys, kind="stable").astype(np.int32)
+        first: Array = ops[np.sort(order[_changes([keys[order]])])] if len(order) else ops
+        return first
 
     def executed_repeatedly(self) -> Set[Tuple[Place, str]]:
         """Return the place and name of each operator that has several executions."""

@@ -93,8 +93,6 @@ class FedInputs(NamedTuple):
 
     Attributes
     ----------
-    op
-        The number of the operator.
     row
         The row that decided; -1 where none compares it.
     state
@@ -103,7 +101,6 @@ class FedInputs(NamedTuple):
         Where the inputs of each operator begin, and the end of the last, [ops + 1].
     """
 
-    op: Array
     row: Array
     state: Array
     begins: Array
@@ -194,14 +191,16 @@ class Inputs:
         ops = self._observed_ops
         known, number = self.model_ops()
         feeds = [feed for model_op in known for feed in model_op.feeds]
-        counts = np.array([len(model_op.feeds) for model_op in known], np.int64)
+        counts = np.array([len(model_op.feeds) for model_op in known], np.int32)
         if not len(counts):
             empty = np.zeros(0, np.int64)
-            return FedInputs(empty, empty, empty, np.zeros(1, np.int64))
+            return FedInputs(empty, empty, np.zeros(1, np.int64))
         of_op = counts[number]
         op = np.repeat(np.arange(len(ops), dtype=np.int32), of_op)
-        starts = np.cumsum(of_op) - of_op
-        feed = np.repeat((np.cumsum(counts) - counts)[number] - starts, of_op) + np.arange(len(op))
+        # Narrow columns, for the sake of memory: inputs of a million operators are no 2**31.
+        starts = np.cumsum(of_op, dtype=np.int32) - of_op
+        first = np.cumsum(counts, dtype=np.int32) - counts
+        feed = np.repeat(first[number] - starts, of_op) + np.arange(len(op), dtype=np.int32)
         index, source, output = (
             np.array(*narrow(values))[feed]
             for values in (
@@ -235,8 +234,8 @@ class Inputs:
         state = np.full(len(row), GOOD_STATE, np.int8)
         state[ops.bad[row]] = BAD_STATE
         state[row < 0] = UNKNOWN_STATE
-        begins = np.searchsorted(op, np.arange(len(ops) + 1)).astype(np.int32)
-        return FedInputs(op, row, state, begins)
+        begins = np.searchsorted(op, np.arange(len(ops) + 1, dtype=op.dtype)).astype(np.int32)
+        return FedInputs(row, state, begins)
 
     def _in_place(self, op: Array, row: Array) -> Array:
         """Return which inputs (by rows, -1: none) lie where an output of their op lies, [n]."""

@@ -71,7 +71,7 @@ def type_factors(estimates: Estimates) -> Dict[str, TypeFactor]:
     faded: then k cannot be told from c. So c must also be seen where nothing of it came in, and
     several operators must add it to what came in (all of it, k = 1).
     """
-    table, usable = estimates.table, np.flatnonzero(_usable(estimates))
+    table, usable = estimates.table, np.flatnonzero(_usable(estimates)).astype(np.int32)
     types = [kind.op_type for kind in table.kinds]
     codes = {op_type: code for code, op_type in enumerate(dict.fromkeys(types))}
     of_output = np.array([codes[op_type] for op_type in types], np.int32)[table.kind[usable]]
@@ -110,16 +110,13 @@ def _factor(distance_table: DistanceTable, numbers: Array, ops: int) -> TypeFact
     some = numbers[::step]
     sources = distance_table.single_inputs()
     input_logs, output_logs = (
-        np.array(list(map(math.log, factors[some].tolist())))
-        for factors in (
-            distance_table.measured("factor", sources),
-            distance_table.measured("factor"),
-        )
+        np.array(list(map(math.log, distance_table.measured("factor", rows[some]).tolist())))
+        for rows in (sources, distance_table.row)
     )
     # The smaller the values, the more rounding makes of them.
     codes: Dict[str, int] = {}
     of_kind = [codes.setdefault(kind.dtype, len(codes)) for kind in distance_table.kinds]
-    sizes = distance_table.measured("rms")[numbers]
+    sizes = distance_table.measured("rms", distance_table.row[numbers])
     of_output = np.array(of_kind, np.int32)[distance_table.kind[numbers]]
     smallest = {
         dtype: float(sizes[(of_output == code) & (sizes > 0)].min(initial=math.inf))

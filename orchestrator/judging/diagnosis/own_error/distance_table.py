@@ -18,7 +18,7 @@ from typing import (
 import numpy as np
 
 from ....dumps.place import Place
-from ..observed_ops import OUTPUT, ObservedOp, ObservedOps
+from ..observed_ops import OUTPUT, ObservedOp, ObservedOps, among
 from ..op_input_states import GOOD_STATE, Inputs, InputState
 from ..row_digest import SPOILED, WHOLE, Observation
 from .normal_error import least_rounding, rounding, sum_noise
@@ -126,27 +126,30 @@ class DistanceTable:
     def __len__(self) -> int:
         return len(self.row)
 
-    def distance(self, number: int) -> Array:
-        """Return the distances of the outputs by one of :data:`MEASURED`, [n]."""
-        distances = self._of_rows(number)[self.row]
+    def distance(self, number: int, outputs: Optional[Array] = None) -> Array:
+        """Return the distances of the outputs, or of some of them, by one of :data:`MEASURED`,
+        [n].
+        """
+        some: Any = slice(None) if outputs is None else outputs
+        rows, final = self.row[some], self._is_final[some]
+        distances = self._of_rows(number, rows)
         if number == 1:
-            final = self._is_final
-            distances[final] = self._of_rows(0)[self.row[final]]
+            distances[final] = self._of_rows(0, rows[final])
         return distances
 
     def fed_by(self, number: int) -> Array:
         """Return the distance of each output's inputs together (root of the sum of squares) by one
         of :data:`MEASURED`, [n].
         """
-        distances, joined = self._of_rows(number), np.empty(len(self.row))
+        joined = np.empty(len(self.row))
         with np.errstate(all="ignore"):
             for begin in range(0, len(joined), _AT_ONCE):
                 some = slice(begin, begin + _AT_ONCE)
                 rows, feeds = self._fed_rows(self.op[some])
-                squares = distances[rows] ** 2
+                squares = self._of_rows(number, rows) ** 2
                 joined[some] = np.bincount(feeds, squares, len(self.op[some]))
             rows, outputs = self._more
-            np.add.at(joined, outputs, distances[rows] ** 2)
+            np.add.at(joined, outputs, self._of_rows(number, rows) ** 2)
             np.sqrt(joined, out=joined)
         joined[np.isnan(joined)] = np.inf
         joined[self._unfed] = self._before[:, number]
@@ -160,7 +163,11 @@ class DistanceTable:
     @property
     def rounded(self) -> Array:
         """The :func:`rounding` of each output, [n]."""
-        return self._rounded(self.kind, self.measured("rms"))
+        return self.rounded_of(slice(None))
+
+    def rounded_of(self, outputs: Any) -> Array:
+        """Return the :func:`rounding` of some outputs, [n]."""
+        return self._rounded(self.kind[outputs], self.measured("rms", self.row[outputs]))
 
     @property
     def sums(self) -> Array:
@@ -172,13 +179,12 @@ class DistanceTable:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(sizes > 0, np.hypot(rounded, least / sizes), rounded)
 
-    def _of_rows(self, number: int) -> Array:
-        """Return the distance of all rows by one of :data:`MEASURED`, [rows]."""
-        numbers = self._observed.digests.numbers
-        distances: Array = np.array(numbers[MEASURED[number]])
+    def _of_rows(self, number: int, rows: Array) -> Array:
+        """Return the distance of some rows by one of :data:`MEASURED`, [n]."""
+        distances = self.measured(MEASURED[number], rows)
         if number == 1:
             lacking = np.isnan(distances)
-            distances[lacking] = numbers[MEASURED[0]][lacking]
+            distances[lacking] = self.measured(MEASURED[0], rows[lacking])
         return distances
 
     def _kinds(self) -> Tuple[List[OutputKind], Array]:
@@ -268,8 +274,7 @@ class DistanceTable:
     def of_ops(self, ops: Iterable[Tuple[Place, str]]) -> Array:
         """Return which outputs are of one of some operators, by place and name, [n]."""
         keys = [self._observed.key(place, name) for place, name in ops]
-        own: Array = np.isin(self._observed.same_op(self.op), np.array(keys, np.int64))
-        return own
+        return among(self._observed.same_op(self.op), keys)
 
     @property
     def repeated(self) -> Array:
@@ -284,11 +289,11 @@ class DistanceTable:
         return numbers
 
     def measured(self, name: str, rows: Optional[Array] = None) -> Array:
-        """Return what was measured of all outputs, or of some rows, by the name that
-        :class:`Observation` has for it, [n].
+        """Return what was measured of all outputs, or of some rows (-1: any number), by the name
+        that :class:`Observation` has for it, [n].
         """
-        measured: Array = self._observed.digests.numbers[name][self.row if rows is None else rows]
-        return measured
+        rows = self.row if rows is None else np.maximum(rows, 0)
+        return self._observed.digests.column(name, rows)
 
     def has_verdict(self, verdict: str) -> Array:
         """Return which outputs have a verdict, [n]."""

@@ -206,11 +206,13 @@ class Estimates(Sequence[Estimate]):
         self.table = table
         self.special = special
         self._plain = plain
-        self.scores = plain.score.copy()
+        self.scores = plain.score
         self.scores[list(special)] = [entry.score for entry in special.values()]
 
     def changed(self, changes: Mapping[int, Estimate]) -> Estimates:
-        """Return the same with other estimates of some outputs."""
+        """Return the same with other estimates of some outputs; the scores are shared, for the sake
+        of memory: these estimates are not to be used any more.
+        """
         return Estimates(self.apart, self.table, self._plain, {**self.special, **changes})
 
     def with_apart(self, more: Sequence[Estimate]) -> Estimates:

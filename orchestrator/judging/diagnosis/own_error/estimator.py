@@ -166,7 +166,7 @@ class Estimator:
         """Return an estimate of every compared output, in execution order."""
         table = DistanceTable(self._observed_ops, self._inputs)
         smooth = ~table.spoiled & (table.by_kind(self._is_smooth) > 0)
-        numbers = np.flatnonzero(smooth)
+        numbers = np.flatnonzero(smooth).astype(np.int32)
         self._normal = [
             Normals(_measured(table, number), measure.spread, measure is _MEASURES[0], smooth)
             for number, measure in enumerate(_MEASURES)
@@ -191,20 +191,21 @@ class Estimator:
         """Return the estimates of outputs that are no suspects, computed for all ``candidates``
         (numbers of outputs) at once: the scores of the rest are NaN.
         """
-        used, kind = np.unique(table.kind[candidates], return_inverse=True)
-        kind = kind.reshape(-1).astype(np.int32)
+        of_candidates = table.kind[candidates]
+        used = np.flatnonzero(np.bincount(of_candidates, minlength=len(table.kinds)))
+        among_used = np.full(len(table.kinds), -1, np.int32)
+        among_used[used] = np.arange(len(used))
+        kind = among_used[of_candidates]
         kinds = [table.kinds[number] for number in used]
         of_kinds = _OfKinds(
             table.sums[used],
             np.array([type_noise(one.op_type, one.dtype) for one in kinds], np.float64),
             np.array([scatter(element_count(one.shape)) for one in kinds], np.float64),
         )
-        rounded, distance = table.rounded[candidates], table.distance(0)[candidates]
         score = np.full(len(candidates), -np.inf)
         usual: Dict[int, Normal] = {}
         for number, measure in enumerate(_MEASURES):
             normals = [self._normal[number].of(one.op, one.op_type) for one in kinds]
-            value = table.distance(number)[candidates] if number else distance
             fed = table.fed_by(number)[candidates]
             if not number:
                 usual = dict(zip(used.tolist(), normals))
@@ -213,8 +214,12 @@ class Estimator:
                 hopeless = ~(fed < HOPELESS)
             for begin in range(0, len(candidates), _AT_ONCE):
                 some = slice(begin, begin + _AT_ONCE)
-                outputs = _Outputs(kind[some], value[some], fed[some], rounded[some])
-                least = value[some] if measure.name == SLICE else distance[some]
+                numbers = candidates[some]
+                value = distance = table.distance(0, numbers)
+                if number:
+                    value = table.distance(number, numbers)
+                outputs = _Outputs(kind[some], value, fed[some], table.rounded_of(numbers))
+                least = value if measure.name == SLICE else distance
                 normal = NormalColumns(normals, kind[some])
                 beyond = _scores(outputs, measure, normal, least, of_kinds)
                 score[some] = np.maximum(score[some], beyond)

@@ -322,7 +322,7 @@ class Normals:
         usable = (
             (measured.distance > 0) & (measured.distance < np.inf) & (measured.inputs < HOPELESS)
         )
-        outputs = np.flatnonzero(usable if among is None else usable & among)
+        outputs = np.flatnonzero(usable if among is None else usable & among).astype(np.int32)
         codes: Dict[str, int] = {}
         of_kind = [codes.setdefault(op_type, len(codes)) for _, op_type in measured.names]
         types = np.array(of_kind, np.int32)[measured.kind[outputs]]

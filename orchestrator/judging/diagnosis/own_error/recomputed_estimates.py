@@ -16,7 +16,7 @@ from ....dumps.place import Place
 from ....metrics.row import FAIL, PASS
 from ....operators.registry import InTraining
 from ...by_recomputation import RIGHT, UNKNOWN, WRONG, RecomputationVerdict
-from ..observed_ops import ObservedOp, ObservedOps, SomeOps
+from ..observed_ops import ObservedOp, ObservedOps, SomeOps, among
 from ..op_input_states import BAD, GOOD, Inputs, InputState
 from ..row_digest import Observation
 from .estimate import ALL, HIGHEST_SCORE, Estimate, Estimates, ShownBy, TensorEvidence
@@ -84,12 +84,9 @@ def ops_by_urgency(
     with_file = observed.digests.numbers["file"][observed.first_row] >= 0
     uncompared = observed.uncompared()
     every = np.concatenate([table.op, uncompared[with_file[uncompared]]])
-    keys = observed.same_op(every)
-    _, first = np.unique(keys, return_index=True)
-    others = every[np.sort(first)]
+    others = observed.first_of_each(every)
     taken = observed.same_op(np.array([op.at for op in urgent.values()], np.int64))
-    others = others[~np.isin(observed.same_op(others), taken)]
-    return list(urgent.values()), SomeOps(observed, others)
+    return list(urgent.values()), SomeOps(observed, others[~among(observed.same_op(others), taken)])
 
 
 def with_recomputed(
