@@ -301,6 +301,7 @@ declare(
     missing_input(2, "the bias"),
     missing_input(1, "the scale (gamma)", 1.0),
     missing_input(3, "the mean"),
+    missing_input(4, "the variance", 1.0),
     missing_inputs({1: 1.0, 2: 0.0}, "the scale and the bias"),
     missing_inputs({3: 0.0, 4: 1.0}, "the mean and the variance"),
     input_order(1, 5),
@@ -320,6 +321,7 @@ declare(
     missing_input(2, "the bias"),
     missing_input(1, "the scale (gamma)", 1.0),
     missing_input(3, "the mean"),
+    missing_input(4, "the variance", 1.0),
     Reading("the variance", "taken for the deviation", _deviation),
     dialect=TENSORFLOW,
 )

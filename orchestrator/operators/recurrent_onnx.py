@@ -24,7 +24,7 @@ from .recurrent_cells import (
     turned,
     zeros,
 )
-from .registry import CannotCompute, Inputs, Node, operator
+from .registry import CannotCompute, Inputs, Node, compute, operator
 from .value_with_error import Arithmetic, Value
 from .variants import (
     ANY,
@@ -477,6 +477,55 @@ def _exchanged_directions(node: Node, inputs: Inputs) -> Iterator[Variant]:
     )
 
 
+def _taken_at(value: Value, axis: int, index: int) -> Value:
+    return moved(lambda array: array.take(index, axis), value)
+
+
+def _of_backwards(node: Node, inputs: Inputs) -> Iterator[Variant]:
+    direction = str(node.get("direction", "forward"))
+    # With lengths of their own the sequences are turned each by itself.
+    if direction == "forward" or (len(inputs) > 4 and inputs[4] is not None):
+        return
+    steps, of = (1, 2) if node.get("layout", 0) else (0, 1)
+
+    def turned_in_time(array: Array) -> Array:
+        """Return what the backward direction made of each step in the reverse order."""
+        last = [slice(None)] * array.ndim
+        last[of] = slice(-1, None)
+        array = np.array(array)
+        array[tuple(last)] = np.flip(array[tuple(last)], steps)
+        return array
+
+    def as_made(outputs: List[Value]) -> List[Value]:
+        return [moved(turned_in_time, outputs[0]), *outputs[1:]]
+
+    def forward(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        x = given[0]
+        assert x is not None
+        # Over its steps in the reverse order the backward direction runs forward.
+        reverse = [moved(lambda array: np.flip(array, steps), x), *given[1:]]
+        backwards = as_made(compute(node, reverse, arithmetic))
+        if direction == "reverse":
+            return backwards
+        # The last states have no axis of steps.
+        axes = [of, *[of - 1] * len(backwards)]
+        return [
+            stacked([_taken_at(one, axis, 0), _taken_at(other, axis, 1)], axis)
+            for axis, one, other in zip(axes, compute(node, given, arithmetic), backwards)
+        ]
+
+    name, own = "the backward direction", "from the last step on"
+    as_it_ran = "written in the order in which it ran"
+    yield Variant(name, as_it_ran, "in the order of the input", node, None, as_made)
+    yield Variant(name, "from the first step on", own, node, None, None, forward)
+
+
 declare(
-    "LSTM GRU RNN", Reading("the order of its directions", "reverse first", _exchanged_directions)
+    "LSTM GRU RNN",
+    Reading("the order of its directions", "reverse first", _exchanged_directions),
+    Reading(
+        "the backward direction",
+        "written in the order in which it ran, from the first step on",
+        _of_backwards,
+    ),
 )

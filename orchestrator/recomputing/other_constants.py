@@ -27,6 +27,7 @@ from ..operators import CannotCompute, Node, Value
 from ..operators.inputs_otherwise import changed_inputs
 from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
 from .piece import EXACT, Key, Piece, Siblings
+from .variant_trials import BITS_OF_A_DIGIT
 
 Array = Any
 
@@ -58,6 +59,11 @@ _AS_NEAR = 2.0
 """Times the distance that is left by the solved ones, what the model's may be off to be kept."""
 _HANDED_ON = 0.1
 """Of the elements, what a function behind hands on as they are at least."""
+_LEAST_TOLD = 8
+"""Elements of a filter that tell its factor, at least. Chosen; no trial."""
+_NEAR = 2.0**-8
+"""Of the largest value, up to which a filter of a dump is another one times a factor: bfloat16
+rounds by half of it."""
 _TOLD = 4.0
 """Standard deviations of a solved number by which it is another than the model's at least."""
 _STEPS = 4.0
@@ -180,7 +186,8 @@ def _held_instead(
     with np.errstate(invalid="ignore"):
         apart = np.abs(given - own) > (4.0 * unit * np.abs(own) if own.dtype.kind == "f" else 0)
     # Infinity is a number like others: that of a mask.
-    differ = int(np.count_nonzero(np.where(np.isinf(own), given != own, apart)))
+    apart = np.where(np.isinf(own), given != own, apart)
+    differ = int(np.count_nonzero(apart))
     sibling = _sibling_with(given, siblings, unit)
     order = _in_parts(given, own, unit) or _in_order(given, node, place, inputs, unit)
     if sibling:
@@ -190,8 +197,7 @@ def _held_instead(
     elif not np.ptp(given):
         words = "%s): %s throughout" % (of_dump, text_of(given.flat[0].item()))
     else:
-        counts = format(differ, ","), format(own.size, ",")
-        words = of_dump + "; %s of %s values are not the model's)" % counts
+        words = of_dump + _which_differ(node, given, own, apart)
     # The same numbers in other places are the model's, exchanged; so are those of another node.
     is_other = (
         own.dtype.kind == "f"
@@ -201,6 +207,40 @@ def _held_instead(
         and not sibling
     )
     return _with_constant(node, place, given, words), is_other
+
+
+def _which_differ(node: Node, given: Array, own: Array, apart: Array) -> str:
+    """Return in words which values of a constant are not the model's, and by which factor where it
+    is one: of a few indices of an axis their numbers, else how many.
+    """
+    counts = format(int(np.count_nonzero(apart)), ","), format(own.size, ",")
+    for axis in range(own.ndim) if own.ndim > 1 else ():
+        here = np.flatnonzero(apart.any(tuple(at for at in range(own.ndim) if at != axis)))
+        changed, model = (np.take(side, here, axis) for side in (given, own))
+        if 2 * here.size > own.shape[axis] or here.size > _SHOWN:
+            continue
+        places = _indices_of(node, own, axis, here)
+        factor = float((changed * model).sum() / max(np.square(model).sum(), 1e-30))
+        scale = float(np.abs(changed).max())
+        if own.dtype.kind == "f" and np.abs(changed - factor * model).max() <= _NEAR * scale:
+            return "): the model's, but for %s times %.4g" % (places, factor)
+        return "; %s %s not the model's)" % (places, "is" if here.size == 1 else "are")
+    return "; %s of %s values are not the model's)" % counts
+
+
+def _indices_of(node: Node, own: Array, axis: int, numbers: Array) -> str:
+    """Return a few indices of an axis of a constant in words."""
+    axes, several = _filter_axes(node), len(numbers) > 1
+    shown = _enumerated([str(number) for number in numbers])
+    if axes is None or axis != axes[0]:
+        kind = "indices" if several else "index"
+        return "%s %s of axis %d (of %d)" % (kind, shown, axis, own.shape[axis])
+    kind = "column" if own.ndim == 2 else "filter"
+    return "%s%s %s of %d" % (kind, "s" if several else "", shown, own.shape[axis])
+
+
+def _enumerated(texts: Sequence[str]) -> str:
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
 def _listed(array: Array) -> str:
@@ -369,6 +409,7 @@ def solved(
     actual: Array,
     has_time: Callable[[int], bool],
     known_of_dump: FrozenSet[Tuple[int, int]],
+    is_explained: Callable[[], bool],
 ) -> Iterator[Solved]:
     """Yield the nodes of a piece with other constants, so that the output comes out: where it is a
     sum of these, times what comes in, and has more elements than there are constants.
@@ -383,6 +424,8 @@ def solved(
         Tells whether the piece may be computed so many times.
     known_of_dump
         Constants that are the model's, by node and input.
+    is_explained
+        Tells whether what was yielded explains the output.
     """
     level, known = _before_limits(piece, value, actual, base)
     wanted = np.asarray(actual, np.float64).reshape(base[level].array.shape)
@@ -402,6 +445,13 @@ def solved(
             try:
                 if own.ndim > 1 and own.size > max(own.shape):
                     axes = _filter_axes(node)
+                    if axes is not None and wanted.ndim > 1 and has_time(1):
+                        ends = wanted, known, made(np.zeros_like(own)), base[level].array
+                        by_factors = _by_factors(number, node, place, own, axes, *ends)
+                        if by_factors is not None:
+                            yield by_factors
+                        if is_explained():
+                            continue
                     numbers = _of_filters(axes, node, own, wanted, known, made, has_time)
                 else:
                     numbers = _of_each(own, wanted, known, made, has_time)
@@ -446,6 +496,76 @@ def _before_limits(
                 known &= (made > low) & ((made < high) | (low == high) | (high <= 0))
             return (number, 0), known.reshape(own.array.shape)
     return value, np.isfinite(np.asarray(actual, np.float64)).reshape(computed.shape)
+
+
+def _by_factors(
+    number: int,
+    node: Node,
+    place: int,
+    own: Array,
+    axes: Tuple[int, int],
+    wanted: Array,
+    known: Array,
+    without: Array,
+    computed: Array,
+) -> Optional[Solved]:
+    """Return a node with filters or columns of its weights times a number each, where what is added
+    to their sums is not; None where none has such, or nothing is added.
+
+    Parameters
+    ----------
+    axes
+        As of :func:`_filter_axes`.
+    wanted, known
+        The output, and where it is told.
+    without, computed
+        What is made without the weights, and with them.
+    """
+    count = own.shape[axes[0]]
+    target, usable, added, made = (
+        np.moveaxis(np.broadcast_to(side, wanted.shape), axes[1], 0).reshape(count, -1)
+        for side in (wanted, known, without, computed)
+    )
+    off = np.where(usable, target - added, 0.0)
+    slope = np.where(usable, np.float64(made) - added, 0.0)
+    squares = np.square(slope).sum(1)
+    with np.errstate(all="ignore"):
+        factors = np.where(squares > 0, (off * slope).sum(1) / squares, 1.0)
+        rest = np.square(off - factors[:, None] * slope).sum(1)
+        changed = np.square(off - slope).sum(1) > _AS_NEAR * rest
+        unsure = np.sqrt(rest / np.maximum(1, usable.sum(1)) / squares)
+    least = np.maximum(_TOLD * unsure, _STEPS * 2.0**-11)
+    changed &= (usable.sum(1) >= _LEAST_TOLD) & (np.abs(factors - 1.0) > least)
+    here = np.flatnonzero(changed)
+    # What is 0 is told as what is left, and all of an output by a factor as that.
+    if not here.size or not np.any(added[here]):
+        return None
+    short, bits = np.ones(count), 0.0
+    for at in here:
+        digits = next(
+            (n for n in range(1, 4) if abs(float("%.*g" % (n, factors[at])) - factors[at])
+             <= _TOLD * unsure[at]), 4,
+        )  # fmt: skip
+        short[at] = float("%.*g" % (digits, factors[at]))
+        bits += BITS_OF_A_DIGIT * (1 + digits) + np.log2(count)
+    if not short[here].all():
+        return None
+    numbers = list(dict.fromkeys("%.4g" % one for one in short[here]))
+    if here.size <= _SHOWN:
+        words = "of %s times %s" % (_indices_of(node, own, axes[0], here), _enumerated(
+            ["%.4g" % one for one in short[here]] if len(numbers) > 1 else numbers
+        ))  # fmt: skip
+    elif len(numbers) == 1 and here.size == count:
+        words = "times " + numbers[0]
+    else:
+        least, most = short[here].min(), short[here].max()
+        kind = "columns" if own.ndim == 2 else "filters"
+        words = "of %d of %d %s times %.4g to %.4g" % (here.size, count, kind, least, most)
+    wide = [1] * own.ndim
+    wide[axes[0]] = count
+    scaled = (own * short.reshape(wide)).astype(own.dtype)
+    variant = _with_constant(node, place, scaled, words + ", what is added as it is")
+    return Solved(number, node, variant, bits)
 
 
 def _of_each(

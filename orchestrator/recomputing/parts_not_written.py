@@ -5,6 +5,7 @@ stretch, all samples but the first.
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 from typing import Any, Iterator, Mapping, Sequence
 
@@ -39,11 +40,12 @@ _NEXT_NOT_WRITTEN = (
     "look at the operator's tiling in the compiled model (what each core computes), and run the "
     "same input twice: what was not written may hold other values then"
 )
-_OF_ZEROS = "computed of weights or inputs that are 0, or not written"
 _NEXT_OTHER_VALUES = (
     "compare that part of any weights in the compiled model with the original's, and run the same "
     "input twice: what was not written may hold other values then"
 )
+_SINGULARS = {"are": "is", "hold": "holds"}
+_SINGULAR = re.compile("^(are|hold)")
 _UNRELATED = 0.5
 """Relative distance from which on values are others, not worse ones; and the correlation."""
 
@@ -150,7 +152,7 @@ def indices_not_written(written: Written) -> Iterator[Instead]:
         stretch, expected = (np.compress(wrong, side, axis) for side in (x, y))
         holds, otherwise, kind = "", "", "not-written"
         if not np.any(stretch):
-            holds, otherwise = "are 0", "computed of weights or inputs that are 0, or "
+            holds, otherwise = "are 0", _of_zeros(written)
         elif not np.ptp(stretch):
             # A channel whose weights are 0 holds its bias.
             holds = "hold %.6g" % stretch.flat[0]
@@ -173,11 +175,19 @@ def indices_not_written(written: Written) -> Iterator[Instead]:
             # Values that nothing else of the run holds.
             holds, kind = "hold other values", "one-slice"
             otherwise = "computed of other weights or inputs, or "
+        which = "%d of %d indices of axis %d %s throughout, the first is %d" % (
+            count, x.shape[axis], axis, holds, int(np.argmax(wrong)),
+        )  # fmt: skip
+        if count == 1:
+            which = "index %d of axis %d (of %d) %s throughout" % (
+                int(np.argmax(wrong)),
+                axis,
+                x.shape[axis],
+                _SINGULAR.sub(lambda verb: _SINGULARS[verb.group()], holds),
+            )
         yield Instead(
             kind,
-            "%d of %d indices of axis %d %s throughout, the first is %d, and all others "
-            "are right: that part was %snot written"
-            % (count, x.shape[axis], axis, holds, int(np.argmax(wrong)), otherwise),
+            "%s, and all others are right: that part was %snot written" % (which, otherwise),
             _NEXT_OTHER_VALUES if otherwise else _NEXT_NOT_WRITTEN,
             kind == "one-slice",
         )
@@ -212,11 +222,22 @@ def borders_not_written(written: Written) -> Iterator[Instead]:
     words = [
         "%d of %d indices of axis %d (the first is %d)"
         % (np.count_nonzero(zero), shape[axis], axis, np.argmax(zero))
+        if np.count_nonzero(zero) > 1
+        else "index %d of axis %d (of %d)" % (np.argmax(zero), axis, shape[axis])
         for axis, zero in zeros.items()
     ]
-    of_all = "%s are 0 throughout, and all others are right: that " % " and ".join(words)
+    is_one = len(words) == 1 and words[0].startswith("index")
+    of_all = "%s %s 0 throughout, and all others are right: that " % (
+        " and ".join(words),
+        "is" if is_one else "are",
+    )
     if len(words) == 1 or not all(_is_end(zero) for zero in zeros.values()):
-        yield Instead("not-written", of_all + "part was " + _OF_ZEROS, _NEXT_OTHER_VALUES)
+        otherwise = _of_zeros(written)
+        yield Instead(
+            "not-written",
+            "%spart was %snot written" % (of_all, otherwise),
+            _NEXT_OTHER_VALUES if otherwise else _NEXT_NOT_WRITTEN,
+        )
     else:
         yield Instead(
             "not-written",
@@ -225,6 +246,12 @@ def borders_not_written(written: Written) -> Iterator[Instead]:
             "look at the operator's tiling, and compare pads, mode, output_padding and ceil_mode, "
             "where it has such, in the om's json with the original model",
         )
+
+
+def _of_zeros(written: Written) -> str:
+    """Return of what else than memory that was not written zeros may come, before "or"."""
+    causes = written.zeros_of()
+    return "computed of %s that are 0, or " % causes if causes else ""
 
 
 def _at_any(chosen: Mapping[int, Array], shape: Sequence[int]) -> Array:

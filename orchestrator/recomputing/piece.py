@@ -33,8 +33,17 @@ from ..operators.inputs_otherwise import (
     other_inputs,
     without_tail,
 )
+from ..operators.registry import ONNX
 from ..operators.splittable_axes import Parts, Window
-from ..operators.variants import ACTIVATIONS, AS_IT_IS, Fit, Variant, fits_of, variants_of
+from ..operators.variants import (
+    ACTIVATIONS,
+    AS_IT_IS,
+    Fit,
+    Variant,
+    fits_of,
+    input_name,
+    variants_of,
+)
 from ..tensors.type_precision import ROUNDING, ulp
 from .original_nodes import Array, Call, Nodes
 from .recomputed_output import NotComputable
@@ -42,6 +51,8 @@ from .submodel.cut_definition import Cut
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 """Arithmetic without rounding inside: values without errors."""
+FROM_OTHER = "from "
+"""Before the name of another tensor that a node may have read."""
 CHAIN = "the chain "
 """Before the types of several nodes that are told as one."""
 Shape = Tuple[Optional[int], ...]
@@ -51,6 +62,8 @@ _FACTORS = frozenset(
     "FusedBatchNormV3 RealDiv".split()
 )
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
+_SCALED = ("Resize", "Upsample")
+"""Nodes whose constants are no weights: their scales."""
 _VERSION = 20
 """The opset of ONNX's Gelu."""
 _CURVED = frozenset(
@@ -484,6 +497,16 @@ class Piece:
             reads = _Reads(output[0], Call(other, [curve.read]))
             yield output[0], node, Variant("", text, own, other, reads)
 
+    def left_out(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield each of several nodes as one that does nothing; as :meth:`variants`."""
+        nodes = list(self.held(values_by_key))
+        for number, node, inputs, held in nodes if len(nodes) > 1 else ():
+            first, made = inputs[0] if inputs else None, values_by_key[number, 0]
+            if first is not None and not held[0] and first.array.shape == made.array.shape:
+                nothing = Node(ONNX, "Identity", {}, node.name, _VERSION)
+                words = "nothing (its input as it is)"
+                yield number, node, Variant("", words, node.type, nothing, lambda given: given[:1])
+
     def early_activations(self, output: Key) -> Iterator[Tuple[int, Node, Variant]]:
         """Yield the activation that makes an output on each input of the node before it: Relu
         before the Add behind a convolution. As :meth:`variants`.
@@ -543,6 +566,25 @@ class Piece:
                 return Curve(source, value, last, [kind for kind in inside.values() if kind])
         return None
 
+    def zeros_of(self, incoming: Mapping[Key, Array], output: Key) -> str:
+        """Return what makes zeros of an output where it is 0, in words; empty where nothing does.
+
+        Parameters
+        ----------
+        incoming
+            The values that come in.
+        """
+        for _, node, inputs, held in self.held(self.values(incoming, EXACT)):
+            is_float = (one is not None and one.is_float for one in inputs)
+            if any(map(all, zip(held, is_float))) and node.type not in _SCALED:
+                return "weights or inputs"
+        zeros = {value: np.zeros_like(array) for value, array in incoming.items()}
+        try:
+            made = self.values(zeros, EXACT)[output].array
+        except (CannotCompute, KeyError):
+            return "inputs"
+        return "" if np.any(made) else "inputs"
+
     def other_inputs(
         self, values_by_key: Mapping[Key, Value]
     ) -> Iterator[Tuple[int, Node, Variant]]:
@@ -552,6 +594,33 @@ class Piece:
                 inputs = self._inputs(number, call, values_by_key, EXACT, None)
                 for variant in other_inputs(call.node, inputs):
                     yield number, call.node, variant
+
+    def fed_from_others(
+        self, incoming: Mapping[Key, Array], others: Callable[[int], Iterator[Tuple[str, Array]]]
+    ) -> Iterator[Tuple[int, Node, Variant]]:
+        """Yield its nodes with another tensor of the run in place of one that comes in; as
+        :meth:`variants`.
+
+        Parameters
+        ----------
+        incoming
+            The values that come in.
+        others
+            Yields other tensors of so many elements by name, the nearest first.
+        """
+        sources = {entry.value: (entry.producer, entry.output_index) for entry in self.cut.inputs}
+        for number, call in reversed(self.calls):
+            for place, value in enumerate(call.arguments):
+                if not isinstance(value, tuple) or value not in sources:
+                    continue
+                own = incoming[value]
+                name, says = input_name(call.node, place), "from %s (output %d)" % sources[value]
+                for text, other in others(own.size):
+                    array = other.reshape(own.shape).astype(own.dtype)
+                    if other.dtype.kind == own.dtype.kind and not np.array_equal(array, own):
+                        taken = partial(_with_input, place, array)
+                        instead = Variant(name, FROM_OTHER + text, says, call.node, taken)
+                        yield number, call.node, instead
 
     def with_variant(self, number: int, variant: Variant) -> Piece:
         """Return the piece with one of its nodes computed otherwise."""
@@ -715,6 +784,10 @@ class _Reads:
 
     def __call__(self, given: List[Optional[Value]]) -> List[Optional[Value]]:
         return given
+
+
+def _with_input(place: int, array: Array, given: List[Optional[Value]]) -> List[Optional[Value]]:
+    return [*given[:place], Value(array), *given[place + 1 :]]
 
 
 def _on_input(

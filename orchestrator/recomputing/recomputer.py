@@ -263,6 +263,7 @@ class Recomputer:
                 self.step.cost_s(name),
                 self.step.siblings,
                 sorted(facts.constants.items()) if facts is not None else (),
+                lambda size: self.step.inputs_of_size(name, index, size),
             )
             if values[searched.value].array.shape != actual.shape:
                 return search
@@ -271,6 +272,7 @@ class Recomputer:
                 lambda: chain(elsewhere(), self.step.others_of_size(name, index, actual.size)),
                 lambda error: judge(error, False),
                 list(incoming.values()),
+                lambda: piece.zeros_of(incoming, searched.value),
             )
             found = explained_or_written(search, written)
             if found.explained or found.instead is not None or dtype != "float32":

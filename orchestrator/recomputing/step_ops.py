@@ -191,6 +191,30 @@ class StepOps:
                     if fits(values.size, size):
                         yield "%s (output %d)" % (names[place], number), values
 
+    def inputs_of_size(self, name: str, index: int, size: int) -> Iterator[Tuple[str, Array]]:
+        """Yield the network's inputs of so many elements, as ops read them, and other outputs as
+        :meth:`others_of_size`, but for larger ones.
+        """
+        made = {
+            (plan.golden_op, plan.golden_index or 0)
+            for planned in self.planned.values()
+            for plan, _ in planned.rows
+        }
+        for planned in self.planned.values():
+            for entry, feed in zip(planned.cut.inputs, planned.feeds):
+                key = (entry.producer, entry.output_index)
+                if key in made or element_count(feed.tensor.shape) != size:
+                    continue
+                made.add(key)
+                try:
+                    yield "%s (output %d)" % key, self.held(planned, entry, feed).wide()
+                except (NotComputable, GoldwatchError):
+                    continue
+        for other, values in self.others_of_size(name, index, size):
+            if values.size != size:
+                return
+            yield other, values
+
     def value(self, plan: RowPlan) -> Tuple[int, int]:
         """Return the original value that an output of the device is."""
         return self.original.model.numbers(plan.golden_op or "")[0], plan.golden_index or 0

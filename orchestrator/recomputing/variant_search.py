@@ -10,6 +10,7 @@ from typing import (
     Callable,
     Dict,
     FrozenSet,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -29,12 +30,15 @@ from ..tensors.type_precision import rounding_of
 from .formulas_by_type import TIGHT
 from .found_indices import found_indices
 from .number_fitting import NumberFitting
-from .other_constants import OF_DUMP, dumped_otherwise, says_which, solved
+from .other_constants import OF_DUMP, SOLVED, dumped_otherwise, says_which, solved
 from .output_error import OwnError, own_error
 from .piece import CHAIN, EXACT, Key, Piece, Siblings
 from .variant_trials import MOST_COUNTED, Accepted, Output, VariantTrials, agreeing
 
 Array = Any
+
+Others = Callable[[int], Iterator[Tuple[str, Array]]]
+"""Yields other tensors of so many elements by name."""
 
 _OF_MODEL = 1
 """How far-fetched an attribute or constant is that was read otherwise (:func:`_unlikeliness`)."""
@@ -48,6 +52,8 @@ _FEWER = 0.01
 # Chosen for the length of a sentence.
 _MOST_NAMED = 4
 """Values of one attribute that agree equally well, of which a message names each."""
+_READ_S = 1e-8
+"""Roughly what reading one element of another tensor takes. Chosen, not measured."""
 # Not measured from here on.
 UNLIKELY_BITS = 10.0
 """By which what no attribute says (an input in another order) has to be less of a chance."""
@@ -144,6 +150,7 @@ def search_variants(
     cost_s: float,
     siblings: Siblings,
     dumped: Sequence[Tuple[int, Array]] = (),
+    others: Others = lambda size: iter(()),
 ) -> VariantSearch:
     """Compute everything that the nodes of a piece may have read otherwise: attributes and orders,
     constants of others, narrower arithmetic, then numbers that may be any.
@@ -156,6 +163,8 @@ def search_variants(
         As of :meth:`Piece.other_constants`.
     dumped
         Constants as the dump of the op holds them, by the number of its input.
+    others
+        As of :meth:`Piece.fed_from_others`.
     """
     trials = VariantTrials(piece, incoming, output, judge, cost_s)
     base = piece.values(incoming, EXACT)
@@ -168,7 +177,7 @@ def search_variants(
     other_weights = any(entry.variant is other for entry in held_otherwise for other in held.others)
     # Weights that are not the model's at all explain it alone, and so do numbers that are told.
     if not other_weights and not any(says_which(entry.variant) for entry in held_otherwise):
-        _try_model(trials, base, siblings)
+        _try_model(trials, base, siblings, others)
         if not trials.accepted and not held_otherwise and not piece.counts:
             _solve(trials, base, held.confirmed)
     trials.accepted = [*held_otherwise, *trials.accepted]
@@ -197,7 +206,12 @@ def search_variants(
     )
 
 
-def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Siblings) -> None:
+def _try_model(
+    trials: VariantTrials,
+    base: Mapping[Key, Value],
+    siblings: Siblings,
+    others: Others,
+) -> None:
     """Try what the model's nodes may have read otherwise, but constants that are solved.
 
     Parameters
@@ -206,6 +220,8 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
         All values of the piece.
     siblings
         As of :meth:`Piece.other_constants`.
+    others
+        As of :meth:`Piece.fed_from_others`.
     """
     piece, fitting = trials.piece, NumberFitting(trials)
     trials.try_all(piece.variants(base))
@@ -213,6 +229,7 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
     if all(_is_missing(entry) for entry in trials.accepted):
         trials.try_all(piece.chains(base, trials.output.value))
     if not trials.accepted:
+        trials.try_all(piece.left_out(base))
         trials.try_all(piece.early_activations(trials.output.value))
         trials.try_all(piece.variants(base, together=True))
     if not trials.accepted:
@@ -233,6 +250,20 @@ def _try_model(trials: VariantTrials, base: Mapping[Key, Value], siblings: Sibli
         fitting.fit_pairs(base)
     if not trials.accepted:
         trials.try_all(piece.tails(base))
+    # What only moves one tensor holds another one, or its values.
+    if not trials.accepted and (len(trials.incoming) > 1 or not piece.moves):
+        _try_others(trials, others)
+
+
+def _try_others(trials: VariantTrials, others: Others) -> None:
+    """Try other tensors of the run in place of those that come in, each read only in time."""
+    for number, node, variant in trials.piece.fed_from_others(trials.incoming, others):
+        trials.spent_s += _READ_S * trials.output.actual.size
+        if not trials.has_time("another tensor as an input"):
+            return
+        trials.try_variant(number, node, variant, UNLIKELY_BITS)
+        if trials.accepted:
+            return
 
 
 def _solve(
@@ -249,7 +280,14 @@ def _solve(
 
     for number, node, variant, bits in chain(
         solved(
-            trials.piece, base, trials.before, output.value, output.actual, has_time, known_of_dump
+            trials.piece,
+            base,
+            trials.before,
+            output.value,
+            output.actual,
+            has_time,
+            known_of_dump,
+            lambda: bool(trials.accepted),
         ),
         found_indices(trials.piece, base, output, has_time, known_of_dump),
     ):
@@ -314,10 +352,10 @@ def _in_words(
             if not _is_same_node(entries[0].variant, first.variant)
         ]
         what, device = _shown(groups[0])
-        sentence = "the device %scomputed %s; %s (%s%s)%s" % (
+        sentence = "the device %scomputed %s%s (%s%s)%s" % (
             "may have " if by_chance else "",
             what,
-            "the model has it as it is" if own == AS_IT_IS else "the model says " + own,
+            _of_model(first.variant) if own == AS_IT_IS else "; the model says " + own,
             agreement(first.agree, model_agree, output.actual.size),
             ": so few may do so by chance" if by_chance else "",
             "; the same is " + ", or ".join(others) if others else "",
@@ -334,6 +372,19 @@ def _in_words(
         )
         explained.append((unlikely, told))
     return [told for _, told in sorted(explained, key=lambda entry: (entry[0], -entry[1].agree))]
+
+
+def _of_model(variant: Variant) -> str:
+    """Return what the model has in place of what is no value of an attribute; empty where that is
+    told with what the device had.
+    """
+    if not variant.name or variant.device.startswith((OF_DUMP, SOLVED)):
+        return ""
+    if OF_SIBLING in variant.device:
+        return "; the model has its own"
+    if variant.device == "missing":
+        return "; the model has " + variant.name
+    return "; the model takes %s unchanged" % variant.name
 
 
 def _unlikeliness(entry: Accepted) -> int:

@@ -281,11 +281,9 @@ def _searched(
 def _of_golden(entry: Explained) -> Explained:
     """Return an explanation that says where what the model says is known from."""
     if entry.model == AS_IT_IS:
-        return entry._replace(
-            sentence=entry.sentence.replace(
-                "the model has it as it is", "golden data follow from it as it is", 1
-            )
-        )
+        sentence = entry.sentence.replace("; the model has ", "; golden data follow with ", 1)
+        sentence = sentence.replace("; the model takes ", "; golden data follow with ", 1)
+        return entry._replace(sentence=sentence)
     # A scale that is learnt takes up what an epsilon next to nothing does.
     model = entry.model + (_AS_SMALL if entry.name == "epsilon" else "")
     told = "golden data follow with " + model

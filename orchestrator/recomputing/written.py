@@ -43,12 +43,15 @@ class Written(NamedTuple):
         Returns by how many times an error exceeds what is allowed.
     inputs
         The device's own, as far as they are known.
+    zeros_of
+        Returns what of the operator makes zeros where it is 0, in words; empty: nothing does.
     """
 
     output: Output
     others: Callable[[], Iterable[Tuple[str, Array]]]
     judge: Judge
     inputs: Sequence[Array] = ()
+    zeros_of: Callable[[], str] = lambda: "weights or inputs"
 
 
 def is_spread(array: Array) -> bool:

@@ -100,7 +100,7 @@ OF_ASCEND = {
     "PRelu": (
         ["one", "two"], lambda x, y: np.where(x < 0, y * x, x),
         lambda x, y: np.where(x < 0, -y * x, x),
-        "PRelu with the slope of the other sign; golden data follow from it as it is (",
+        "PRelu with the slope of the other sign; golden data follow with the slope unchanged (",
     ),
     "CumsumD": (
         ["one"], lambda x: np.cumsum(x, 1), lambda x: np.cumsum(x[:, ::-1], 1)[:, ::-1],

@@ -146,7 +146,7 @@ EXCHANGES = {
     "borders": (
         node("AveragePool", ["t"], ["u"], name="op", kernel_shape=[1, 1]),
         lambda t: np.pad(t[:, :, :-1, :-2], ((0, 0), (0, 0), (0, 1), (0, 2))),
-        "1 of 8 indices of axis 2 (the first is 7) and 2 of 8 indices of axis 3 (the first is 6) "
+        "index 7 of axis 2 (of 8) and 2 of 8 indices of axis 3 (the first is 6) "
         "are 0 throughout, and all others are right: that border was not computed",
     ),
     "factor of a move": (
@@ -460,8 +460,10 @@ def test_two_constants_of_a_normalisation_that_are_wrong_at_once_are_named(net, 
     net.prepare(proto, {"x": x}, fault=("op", lambda array: wrong.astype(array.dtype)))
     entry = only_suspect(net.compare()[1]["summary"])["explanations"][0]
     both = " and ".join("the " + name for name in names.split())
-    words = "of its sibling sibling" if instead == "sibling" else "missing"
-    named = "BatchNormalization with %s %s; the model has it as it is" % (both, words)
+    words = "missing; the model has " + both
+    if instead == "sibling":
+        words = "of its sibling sibling; the model has its own"
+    named = "BatchNormalization with %s %s (" % (both, words)
     assert named in entry["sentence"]
 
 
@@ -964,11 +966,14 @@ def test_rows_of_a_relu_that_were_not_written_are_no_border(rows):
     made = y.copy()
     made[32 - rows :] = 0
     said = of_written(y, made)
-    words = (
-        "%d of 32 indices of axis 0 (the first is %d) are 0 throughout, and all others are right"
-    )
+    words = "%d of 32 indices of axis 0 (the first is %d) are" % (rows, 32 - rows)
+    if rows == 1:
+        words = "index 31 of axis 0 (of 32) is"
     assert said.kind == "not-written" and "border" not in said.sentence + said.next
-    assert words % (rows, 32 - rows) in said.sentence and "pads" not in said.next
+    assert (
+        words + " 0 throughout, and all others are right" in said.sentence
+        and "pads" not in said.next
+    )
 
 
 def test_rows_and_columns_in_the_middle_are_no_border():
@@ -977,7 +982,7 @@ def test_rows_and_columns_in_the_middle_are_no_border():
         made = y.copy()
         made[rows], made[:, 0] = 0, 0
         said = of_written(y, made)
-        assert said.kind == "not-written" and "and 1 of 32 indices of axis 1 (" in said.sentence
+        assert said.kind == "not-written" and "and index 0 of axis 1 (of 32) are" in said.sentence
         assert ("border" in said.sentence) == is_border == ("pads" in said.next)
 
 
@@ -1127,8 +1132,8 @@ def test_another_sum_of_a_few_elements_is_not_told_where_a_factor_comes_nearer(n
 
 @pytest.mark.parametrize(("indices", "said"), [
     ([-1], "with its indices 0 (one more) or 0 (0 for what is negative); the model says -1 ("),
-    ([2, -1, 1], "with its indices 0 for what is negative; the model has it as it is ("),
-    ([2, 0, 3, 1], "with its indices one less; the model has it as it is ("),
+    ([2, -1, 1], "with its indices 0 for what is negative; the model takes its indices unchanged"),
+    ([2, 0, 3, 1], "with its indices one less; the model takes its indices unchanged ("),
 ])  # fmt: skip
 def test_other_indices_of_a_gather_are_named_as_they_are(net, indices, said):
     x = np.random.RandomState(0).standard_normal((2, 5, 16)).astype(np.float32)
@@ -1373,10 +1378,10 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
         "filter before a Relu": "the weights other than the model's in 24 of 24 values",
         "gamma": "with the scale other than the model's in 1 of 16 values (the first is [5]: 0.25",
         "two dumped of a sibling": "with the scale and bias of its own dump (inputs 1 and 2): "
-        "those of its sibling beside, not the model's; the",
+        "those of its sibling beside, not the model's (",
         "dumped of a sibling": "the weights of its own dump (input 1): those of its sibling "
-        "beside, not the model's; the",
-        "dumped rolled": "(input 1): the model's rolled by +1 along axis 0; the",
+        "beside, not the model's (",
+        "dumped rolled": "(input 1): the model's rolled by +1 along axis 0 (",
         "two dumped": "with the scale and bias of its own dump (inputs 1 and 2), which are not",
         "dumped in parts": "the model's 2 parts along axis 0 in the order 1, 0",
         "dumped": "the weights of its own dump (input 1; 24 of 24 values are not the model's)",
@@ -1415,7 +1420,7 @@ def test_other_weights_of_whole_numbers_are_no_saturation(net, dumped):
     suspect = only_suspect(net.compare()[1]["summary"])
     said = suspect["explanations"][0]
     assert suspect["op"] == "op" and said["kind"] == ("attribute" if dumped else "unexplained")
-    assert ("the weights of its own dump (input 1): 3 throughout; " in said["sentence"]) == dumped
+    assert ("the weights of its own dump (input 1): 3 throughout (" in said["sentence"]) == dumped
 
 
 @pytest.mark.parametrize(
@@ -1640,7 +1645,7 @@ OTHERWISE = {
         node("CumSum", ["x", "a"], ["y"], name="op"),
         {"a": np.array(2)},
         lambda x: np.cumsum(x[:, :, ::-1], 2),
-        "CumSum with its input reversed along axis 2; the model has it as it is (",
+        "CumSum with its input reversed along axis 2; the model takes its input unchanged (",
     ),
     "constant of the other sign": (
         node("Add", ["x", "c"], ["y"], name="op"),
@@ -1683,7 +1688,7 @@ OTHERWISE = {
             "c": np.ones((1, 4, 3), np.float32),
         },
         lambda x: _lstm(x, OF_GRU["w"], OF_GRU["r"][..., :3]),
-        "LSTM with initial_h and initial_c missing; the model has it as it is (",
+        "LSTM with initial_h and initial_c missing; the model has initial_h and initial_c (",
     ),
     "recurrent bias": (
         node("GRU", ["x", "w", "r", "b"], ["y"], name="op", hidden_size=4, linear_before_reset=1),
@@ -1715,13 +1720,13 @@ OTHERWISE = {
         node("Add", ["x", "m"], ["y"], name="op"),
         {"m": CAUSAL},
         lambda x: x + np.roll(CAUSAL, 1, 0),
-        "Add with its input 1 rolled by +1 along axis 0; the model has it as it is",
+        "Add with its input 1 rolled by +1 along axis 0; the model takes its input 1 unchanged",
     ),
     "one branch": (
         node("Where", ["x", "c", "v", "u"], ["y"], name="op"),
         {"c": CHOSEN, "v": np.float32([-10000])},
         lambda x: x,
-        "Where with its condition false throughout; the model has it as it is (",
+        "Where with its condition false throughout; the model takes its condition unchanged (",
     ),
     "constant of a branch": (
         node("Where", ["x", "c", "v", "u"], ["y"], name="op"),
@@ -1852,6 +1857,8 @@ def test_rows_that_are_not_summed_over_are_not_left_out_of_sums(net, count):
     net.prepare(model, {"x": float16_values(shape)}, fault=("op", unwritten))
     told = only_suspect(net.compare()[1]["summary"])["explanations"]
     said = "%d of 64 indices of axis 0 are 0 throughout, the first is %d" % (count, 64 - count)
+    if count == 1:
+        said = "index 63 of axis 0 (of 64) is 0 throughout"
     assert [one["kind"] for one in told] == ["not-written"] and said in told[0]["sentence"]
 
 
@@ -1901,7 +1908,10 @@ def test_weights_that_a_narrower_type_holds_are_named(net, kind):
     write_model(made, net.path("net.json"), "atc --model=m.onnx --framework=5")
     (told,) = only_suspect(net.compare()[1]["summary"])["explanations"]
     assert told["kind"] == "rounding"
-    assert "%s with its weights rounded to bfloat16; the model has" % kind in told["sentence"]
+    assert (
+        "%s with its weights rounded to bfloat16; the model takes its weights unchanged" % kind
+        in told["sentence"]
+    )
 
 
 def test_an_operator_that_reads_one_value_twice_in_place_of_two_is_named(net):
@@ -2123,10 +2133,10 @@ def test_whole_numbers_that_the_device_read_are_told(net, kind):
     said = only_suspect(net.compare()[1]["summary"])["explanations"][0]["sentence"]
     assert {
         "starts and ends": "Slice with the starts and ends of its own dump (inputs 1 and 2), "
-        "which are not the model's: [5, 3] for [0, 0], [11, 7] for [6, 4];",
+        "which are not the model's: [5, 3] for [0, 0], [11, 7] for [6, 4] (",
         "indices": "Gather with its indices of its own dump (input 1): [3, 1, 4, 0]; the model "
         "says [3, 1, 5, 0] (64 of 64",
-        "indices that are the model's": "1 of 4 indices of axis 1 hold other values throughout",
+        "indices that are the model's": "index 2 of axis 1 (of 4) holds other values throughout",
         "indices of no dump": "Gather with its indices [3, 1, 4, 0]; the model says [3, 1, 5, 0]",
     }[kind] in said
 
@@ -2164,6 +2174,160 @@ def test_a_channel_by_a_factor_is_no_other_constant(net, dumped):
     )
 
 
+TIMES = {
+    "the weights of filter 5 of 8 times -1, what is added as it is; ": ("Conv", {5: -1.0}),
+    "the weights of filters 2 and 5 of 8 times 0.5 and 1.5, what is added": (
+        "Conv", {2: 0.5, 5: 1.5}
+    ),
+    "the weights of 6 of 8 filters times 0.5 to 1.25, what is added": (
+        "Conv", {0: 0.5, 1: 0.75, 2: 0.8, 3: 0.9, 4: 1.1, 5: 1.25}
+    ),
+    "the weights of column 7 of 8 times -1, what is added as it is; ": ("Gemm", {7: -1.0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dumped", [True, False])
+@pytest.mark.parametrize("said", TIMES)
+def test_filters_by_a_factor_are_named_with_the_bias_as_it_is(net, said, dumped):
+    kind, factors = TIMES[said]
+    random = np.random.RandomState(1)
+    shape, weights = ((2, 6, 6, 6), (8, 6, 3, 3)) if kind == "Conv" else ((32, 24), (24, 8))
+    x = random.standard_normal(shape).astype(np.float16).astype(np.float32)
+    held = {"w": 0.2 * random.standard_normal(weights), "b": random.standard_normal(8)}
+    held = {name: array.astype(np.float16).astype(np.float32) for name, array in held.items()}
+    nodes = [node("Neg", ["x"], ["t"], name="first"),
+             node(kind, ["t", "w", "b"], ["u"], name="op"),
+             node("Sin", ["u"], ["y"], name="last")]  # fmt: skip
+    given = [build.weight(name, array) for name, array in held.items()]
+    ends = [build.value("x", shape)], [build.value("y", None)]
+    wide = (8, 1, 1) if kind == "Conv" else (8,)
+    times, bias = np.ones(wide), held["b"].reshape(wide)
+    for number, factor in factors.items():
+        times[number] = factor
+    fault = ("op", lambda array: ((array - bias) * times + bias).astype(array.dtype))
+    device = net.prepare(build.model(nodes, *ends, given), {"x": x}, (), fault)
+    if dumped:
+        scaled = times.reshape((8, 1, 1, 1) if kind == "Conv" else (1, 8))
+        changed = DeviceModel(device.name)
+        for one in device.ops:
+            if one.name == "op":
+                held["w"] = (held["w"] * scaled).astype(np.float16)
+                for name, values in held.items():
+                    changed.add(DeviceOp(name, "Const", outputs=(DeviceTensor(values),)))
+                one = dataclasses.replace(one, inputs=(*one.inputs[:1], ("w", 0), ("b", 0)))
+            changed.add(one)
+        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+        shutil.rmtree(net.path("dump"))
+        write_files(net.path("dump"), changed.dumps())
+        said = {
+            1: "of its own dump (input 1): the model's, but for %s (" % said[15:].split(",")[0],
+            2: "of its own dump (input 1; filters 2 and 5 of 8 are not the model's) (",
+            6: "of its own dump (input 1; 324 of 432 values are not the model's) (",
+        }[len(factors)]
+    (told,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
+    assert (
+        "the device computed %s with " % kind + ("the weights " * dumped) + said in told["sentence"]
+    )
+
+
+@pytest.mark.parametrize(
+    "kind, read",
+    [("Add", "x (output 0)"), ("Mul", "second (output 0)"), ("Concat", "second (output 0)")],
+)
+def test_another_tensor_that_was_read_in_place_of_an_input_is_named(net, kind, read):
+    """The json says what the model does: no edge tells it, but the values do."""
+    x = np.random.RandomState(1).standard_normal((4, 24)).astype(np.float16)
+    nodes = [node("Tanh", ["x"], ["t"], name="first"), node("Exp", ["x"], ["s"], name="second"),
+             node("Cos", ["x"], ["c"], name="third"),
+             node(kind, ["t", "c"], ["u"], name="op", **({"axis": 1} if kind == "Concat" else {})),
+             node("Sin", ["u"], ["y"], name="last")]  # fmt: skip
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", None)], [])
+    made = {}
+
+    def kept(name):
+        return lambda array: made.setdefault(name, array.astype(np.float16).astype(np.float32))
+
+    def wrong(array):
+        other = x.astype(np.float32) if read.startswith("x") else made["second"]
+        sides = (other, made["third"])
+        return {
+            "Add": np.add, "Mul": np.multiply, "Concat": lambda *each: np.concatenate(each, 1),
+        }[kind](*sides).astype(array.dtype)  # fmt: skip
+
+    faults = {"second": kept("second"), "third": kept("third"), "op": wrong}
+    net.prepare(model, {"x": x.astype(np.float32)}, (), faults)
+    (told,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    said = "%s with its input 0 from %s; the model says from first (output 0) (" % (kind, read)
+    assert "the device computed " + said in told["sentence"]
+    assert "an edge drawn otherwise" in told["next"]
+
+
+@pytest.mark.parametrize("direction", ["bidirectional", "reverse"])
+@pytest.mark.parametrize("runs", ["forward", "backward"])
+def test_a_backward_direction_that_is_not_turned_is_named(net, direction, runs):
+    """It runs from the first step on, or hands on its steps as it made them."""
+    random, steps, hidden = np.random.RandomState(2), 6, 5
+    count = 2 if direction == "bidirectional" else 1
+    x = random.standard_normal((steps, 3, 4)).astype(np.float16).astype(np.float32)
+    w, r = (
+        (0.4 * random.standard_normal((count, hidden, size))).astype(np.float16).astype(np.float32)
+        for size in (4, hidden)
+    )
+    nodes = [node("Neg", ["x"], ["t"], name="first"),
+             node("RNN", ["t", "w", "r"], ["u"], name="op", hidden_size=5, direction=direction),
+             node("Sin", ["u"], ["y"], name="last")]  # fmt: skip
+    held = [build.weight("w", w), build.weight("r", r)]
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", None)], held)
+
+    def wrong(array):
+        array, state = array.copy(), np.zeros((3, hidden))
+        if runs == "backward":
+            array[:, -1] = array[::-1, -1]
+            return array
+        for step in range(steps):
+            state = np.tanh(-x[step] @ w[-1].T + state @ r[-1].T)
+            array[step, -1] = state
+        return array
+
+    net.prepare(model, {"x": x}, (), ("op", wrong))
+    entry = only_suspect(net.compare()[1]["summary"])["explanations"][0]
+    said = {
+        "backward": "written in the order in which it ran; the model says in the order of the in",
+        "forward": "from the first step on; the model says from the last step on (",
+    }[runs]
+    if (direction, runs) == ("reverse", "forward"):
+        said = "RNN with direction forward; the model says reverse ("
+    assert said in entry["sentence"]
+
+
+@pytest.mark.parametrize(
+    "kind, causes",
+    [("Sigmoid", ""), ("Tanh", "computed of inputs that are 0, or "),
+     ("Resize", "computed of inputs that are 0, or "),
+     ("Conv", "computed of weights or inputs that are 0, or ")],
+)  # fmt: skip
+def test_zeros_are_said_to_come_of_what_the_operator_has(net, kind, causes):
+    random = np.random.RandomState(0)
+    x = random.standard_normal((1, 4, 8, 8)).astype(np.float16).astype(np.float32)
+    held = {"w": random.standard_normal((4, 4, 1, 1)), "s": np.array([1, 1, 2, 2])}
+    held = [build.weight(name, array.astype(np.float32)) for name, array in held.items()]
+    given = {"Conv": ["t", "w"], "Resize": ["t", "", "s"]}.get(kind, ["t"])
+    nodes = [node("Neg", ["x"], ["t"], name="first"), node(kind, given, ["u"], name="op"),
+             node("Cos", ["u"], ["y"], name="last")]  # fmt: skip
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", None)], held)
+
+    def wrong(array):
+        array = array.copy()
+        array[:, :, 5] = 0
+        return array
+
+    net.prepare(model, {"x": x}, (), ("op", wrong))
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    said = "index 5 of axis 2 (of %d) is 0 throughout" % (16 if kind == "Resize" else 8)
+    says = said + ", and all others are right: that part was %snot written" % causes
+    assert says in entry["sentence"]
+
+
 @pytest.mark.parametrize("dumped", [True, False])
 def test_what_reproduces_an_output_is_told_the_likeliest_first(net, dumped):
     """A constant of 1 that is 0: a product, a quotient and a power by 1 make the same."""
@@ -2188,7 +2352,7 @@ def test_what_reproduces_an_output_is_told_the_likeliest_first(net, dumped):
         write_files(net.path("dump"), changed.dumps())
     said = only_suspect(net.compare()[1]["summary"])["explanations"][0]["sentence"]
     told = "its input 1 of its own dump (input 1): 0; the model says 1 (" if dumped else (
-        "Add with its input 1 missing; the model has it as it is (192 of 192 elements agree, with "
+        "Add with its input 1 missing; the model has its input 1 (192 of 192 elements agree, with "
         "the model's 0 %); the same is Mul or Div or Pow for Add; its output holds what first"
     )  # fmt: skip
     assert told in said and ("; the same is" in said) != dumped

@@ -259,8 +259,8 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         return _IN_TRAINING
     if estimate is not None and estimate.computed is not None and estimate.computed.assumed:
         again = (
-            "; computed again from the golden input (the device's was not dumped) it comes out "
-            "otherwise"
+            "; computed again from golden data's value of its input (the device's was not dumped) "
+            "it comes out otherwise"
         )
         return again + ", so the error may be its own, or that of other data given to the device."
     if estimate is not None and estimate.computed is not None and estimate.computed.by_model:

@@ -16,6 +16,7 @@ from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED, 
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.other_constants import OF_DUMP
 from ...recomputing.parts_not_written import right_alone
+from ...recomputing.piece import FROM_OTHER
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import WRITTEN_INSTEAD, written_instead
 from ...recomputing.variant_search import Explained, VariantSearch, agreement
@@ -314,6 +315,8 @@ def _next_for(entry: Explained, op: str) -> str:
     ) % (name or "the type and attributes", op)
     model = "" if entry.model == AS_IT_IS else ": " + entry.model
     hint = "" if is_attribute else " (quantising, folding of constants, order of inputs)"
+    if entry.device.startswith(FROM_OTHER):
+        hint = " (memory that was written again before it was read, an edge drawn otherwise)"
     if entry.name == SUMS:
         hint = " (tiling: where each sum ends)"
     kind = node.type.rpartition("the ")[2]

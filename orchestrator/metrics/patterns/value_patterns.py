@@ -215,6 +215,8 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
         sentence = "%d of %d indices of axis %s are 0 throughout, the first is %d" % (
             zeros.size, size, letter, zeros[0],
         )  # fmt: skip
+        if zeros.size == 1:
+            sentence = "index %d of axis %s (of %d) is 0 throughout" % (zeros[0], letter, size)
         found = claimed("region", share, sentence, axis=letter)
         if found is not None:
             return [found]

@@ -263,7 +263,7 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
     if verdict.by_model:
         return "it is right on what it read, which is not what the original model says it reads"
     whose = (
-        "the golden input (the device's was not dumped)"
+        "golden data's value of its input (the device's was not dumped)"
         if verdict.assumed
         else "the device's own inputs"
     )
