@@ -279,7 +279,7 @@ EXCHANGES = {
     "unknown": (
         node("Tanh", ["t"], ["u"], name="op"),
         lambda t: np.random.RandomState(1).permutation(np.tanh(t).reshape(-1)).reshape(t.shape),
-        "no known variant explains it (tried: 3 that it may have read otherwise, ",
+        "no known variant explains it (tried: 4 that it may have read otherwise, ",
     ),
 }
 
