@@ -58,6 +58,8 @@ _DUMPED: Dict[str, str] = {
     "files of a folder; what holds more than tensors is to be saved again where PyTorch is, each "
     "tensor by itself: torch.save(tensor, FILE)",
     kinds.TENSOR_PROTO: _OF_ONNX,
+    kinds.MISNAMED: "%s; outputs of the network that a program of your own wrote are given each by "
+    "its name or number (docs/outputs.md)" % _WANTED_DUMPS,
     kinds.NUMBERS: "TARGET is what the device wrote: name the dump files from which the text "
     "was made",
     kinds.RAW: "nothing in it tells type and shape: numpy.fromfile(path, dtype).reshape(shape) and "

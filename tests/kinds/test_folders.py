@@ -173,6 +173,16 @@ def test_a_watch_says_at_once_that_target_holds_something_else(
     assert said(dump) == []
 
 
+@pytest.mark.parametrize("names", [["result.npy"], ["a.npy", "boxes_out.npy"]])
+def test_outputs_under_names_of_their_own_are_told_to_be_given_by_name(tmp_path, golden, names):
+    (tmp_path / "outputs").mkdir()
+    for name in names:
+        np.save(str(tmp_path / "outputs" / name), np.ones(2, np.float32))
+    done = compare(tmp_path, "compare", str(tmp_path / "outputs"), golden)
+    assert done.returncode == 4 and "outputs of the network that a program of" in done.stderr
+    assert "docs/outputs.md" in done.stderr
+
+
 def test_a_folder_of_numbers_as_text_is_recognised_and_other_text_is_not(tmp_path, golden):
     (tmp_path / "numbers").mkdir()
     (tmp_path / "numbers" / "relu.txt").write_text("1.0 2.0\n3.0 -4e-3\n")

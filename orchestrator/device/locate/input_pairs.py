@@ -271,7 +271,9 @@ def _pair(
         return _image_pair(original, model, om, user_shape, done)
     shape = tuple(om.shape if user_shape is None else user_shape)
     if user_shape is not None and not _fits(shape, [None if dim < 0 else dim for dim in om.shape]):
-        done.wrong_shapes.append("%s; --shapes or its file gives it %s" % (declared, list(shape)))
+        done.wrong_shapes.append(
+            "%s; --shapes or its file gives it %s, which does not fit" % (declared, list(shape))
+        )
         return None
     if any(dim < 0 for dim in shape):
         done.problems.append(
