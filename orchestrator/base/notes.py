@@ -268,6 +268,13 @@ NOTES: Dict[str, Said] = {
         "give the json of the om that was dumped",
         warns=True,
     ),
+    "perhaps-fused": Said(
+        "an operator behind one that is wrong has no dump",
+        "there is no dump of %s: if the om has them fused, the json is of another build, and what "
+        "is named need not be wrong",
+        "give the json of the om that was dumped",
+        warns=True,
+    ),
     "damaged-files": Said(
         "dumps, or golden files beside them, cannot be read whole",
         "%s could not be read whole: %s",

@@ -79,7 +79,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
         [path for path in sorted(run.goldens.misnamed) if look_at(path) is not None]
     ) + _to_rename(run)
     dumped = _dumped_ops(run)
-    foreign = [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
+    foreign = [text for graph, names in dumped.items() for text in unknown_ops(graph, names)]
     layers = (
         [] if foreign else _few_layers(run, {name for names in dumped.values() for name in names})
     )
@@ -273,7 +273,14 @@ def _dumped_ops(run: Run) -> Dict[ModelGraph, Dict[str, bool]]:
     return dumped
 
 
-def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[Note]:
+def unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[Note]:
+    """Say it where ops were dumped that the json has not.
+
+    Parameters
+    ----------
+    names
+        Of the ops that were dumped, and whether the json has each.
+    """
     unknown = [name for name, known in names.items() if not known]
     if not unknown:
         return []

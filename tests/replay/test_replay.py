@@ -27,15 +27,19 @@ from goldwatch.base.errors import (
 from goldwatch.judging.limits import parse_limit
 from goldwatch.run.compare_folders import compare_folders
 from goldwatch.run.comparison_options import ComparisonOptions
+from goldwatch.run.replay.options import ReplayOptions
+from goldwatch.run.replay.run import replay
 from goldwatch.schemas import load_text
 from goldwatch.store.integrity import OtherResults
 from goldwatch.testing import DeviceModel, DeviceOp
+from goldwatch.testing.device_dump import write_files
 from goldwatch.testing.device_model import DeviceTensor
 
 STANDIN = os.path.join(
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin"
 )
 NET = (".prototxt", ".caffemodel")
+FUSED = "perhaps-fused"
 CONV = "res2a_branch2ares2a_branch2a_relu"
 OPS = (
     "conv1conv1_relu pool1 res2a_branch1 %s res2a_branch2b res2ares2a_relu slice sig cat gap fc "
@@ -103,6 +107,55 @@ def test_an_op_whose_output_the_framework_reproduces_bit_for_bit_is_no_culprit(t
     assert culprits(result) == ["cat"]
     (row,) = [row for row in result.rows() if row.tensor == "fc:output:0"]
     assert row.verdict == "pass" and row.metrics["RelativeEuclideanDistance"] == 0.0
+
+
+@pytest.mark.parametrize("named", ["conv", "convrelu"])
+def test_the_json_of_another_build_is_warned_of(tmp_path, named) -> None:
+    """The om has a convolution and its ReLU fused, and the json has them apart; the compiler calls
+    what it has fused by both names, or by the first."""
+    (tmp_path / "net.prototxt").write_text(
+        'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 4 } } }'
+        'layer { name: "half" type: "Power" bottom: "data" top: "half" power_param { shift: -1 } }'
+        'layer { name: "relu" type: "ReLU" bottom: "half" top: "relu" }'
+        'layer { name: "twice" type: "Power" bottom: "relu" top: "twice" '
+        "power_param { scale: 2 } }"
+    )
+    data = np.array([[0.5, 1.5, 3, -2]], np.float32)
+    half = data - 1
+    relu = np.maximum(half, 0)
+
+    def op(name, op_type, source, array, original):
+        made = DeviceTensor(array.astype(np.float16), origin_name=original)
+        return DeviceOp(name, op_type, (source,), (made,), (original,))
+
+    def model(*ops):
+        made = DeviceTensor(data.astype(np.float16), origin_name="data")
+        start = DeviceOp("data", "Data", (), (made,))
+        return DeviceModel("net", [start, *ops])
+
+    first = op(named, "Power", ("data", 0), relu, "half")
+    behind = op("twice", "Power", (named, 0), 2 * relu, "twice")
+    write_files(str(tmp_path / "dump"), list(model(first, behind).dumps()))
+    model(
+        op("conv", "Power", ("data", 0), half, "half"),
+        op("relu", "Relu", ("conv", 0), relu, "relu"),
+        op("twice", "Power", ("relu", 0), 2 * relu, "twice"),
+    ).write_json(str(tmp_path / "model.json"))
+    result = replay(
+        ReplayOptions(
+            target=str(tmp_path / "dump"),
+            original=str(tmp_path / "net.prototxt"),
+            model=str(tmp_path / "model.json"),
+            out=str(tmp_path / "out"),
+            backend="numpy",
+        )
+    )
+    (said,) = [one for one in result.summary.warnings if one.code in ("unknown-ops", FUSED)]
+    if named == "conv":
+        assert culprits(result) == ["conv"] and said.code == FUSED
+        assert "no dump of relu behind conv: if the om has them fused" in said
+    else:
+        assert "1 of TARGET's 2 ops is not in " in said and said.code == "unknown-ops"
 
 
 def test_two_faults_are_both_named_with_the_worst_first(device) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ...base.atomic_writing import remove_inside
 from ...base.errors import InputError
-from ...base.naming import parse_golden_name
+from ...base.naming import parse_golden_name, printable
 from ...base.notes import Note, note
+from ...base.wording import listed
 from ...dumps.dump_index import indexes_of
 from ...dumps.dump_tree import StepFolder
 from ...judging.by_recomputation import RIGHT, WRONG, judge_recomputed
@@ -18,7 +19,7 @@ from ...judging.diagnosis.own_error.recomputed_estimates import sentence_of
 from ...judging.diagnosis.replay_limits import limits_for
 from ...judging.diagnosis.row_digest import DISTANCE
 from ...judging.metric_text import metric_number
-from ...metrics.row import EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
+from ...metrics.row import DUMP_MISSING, EXPECTED_ABSENT, FAIL, PASS, WORST_SLICE, Row
 from ...model.graph import ModelGraph
 from ...model.graphs_of_run import ModelGraphs, load_models
 from ...model.never_dumped import CONSTANT_TYPES
@@ -32,7 +33,7 @@ from ...tensors.type_precision import rounding_of
 from ..compare_folders import require_dumps
 from ..compare_given_pairs import compare_given_pairs
 from ..comparison_options import ComparisonOptions
-from ..mismatch_warnings import of_other_original
+from ..mismatch_warnings import of_other_original, unknown_ops
 from ..progress import OnProgress
 from ..result import RunResult
 from ..whole_run import Run, Source, compare_from
@@ -145,7 +146,10 @@ class _Replay(Source):
             with run.store.transaction():
                 run.engine.put_rows(_judged_rows(run.store.rows(), recomputer))
         model = os.path.splitext(os.path.basename(self._asked.original))[0]
-        run.unmatched = of_other_original(run.store.rows(), graph, model)
+        run.unmatched = [
+            *_of_another_build(graph, list(run.store.rows())),
+            *of_other_original(run.store.rows(), graph, model),
+        ]
 
 
 def _step(options: ReplayOptions) -> Tuple[StepFolder, List[Note]]:
@@ -194,6 +198,23 @@ def _require_kinship(graph: ModelGraph, original: Original) -> None:
             message % (graph.path, len(made), original.path, len(known), near),
             hint="give the original of the model that was dumped",
         )
+
+
+def _of_another_build(graph: ModelGraph, rows: Sequence[Row]) -> List[Note]:
+    """Say it where the json may be of another build than the om that was dumped: it lacks operators
+    that were dumped, or has one behind an operator that is wrong, of which there is no dump.
+    """
+    names = {row.op: graph.op(row.op) is not None for row in rows if row.target_file}
+    lost = {row.op for row in rows if row.cause == DUMP_MISSING and not row.target_file}
+    behind = {}
+    for row in rows:
+        op = graph.op(row.op) if row.verdict == FAIL else None
+        readers = [] if op is None else graph.consumers(op, 0)
+        if len(readers) == 1 and readers[0].name in lost:
+            behind[row.op] = readers[0].name
+    pairs = ["%s behind %s" % (printable(reader), printable(op)) for op, reader in behind.items()]
+    fused = [note("perhaps-fused", listed(pairs, _SHOWN))] if pairs else []
+    return [*unknown_ops(graph, names), *fused]
 
 
 def _clear(out: str, folder: str) -> None:
