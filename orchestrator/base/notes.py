@@ -290,6 +290,13 @@ NOTES: Dict[str, Said] = {
         "the dumps",
         warns=True,
     ),
+    "golden-of-one-step": Said(
+        "golden data that are for all steps fit one alone",
+        "GOLDEN, which is for all steps, may be of step %s: there all outputs are within their "
+        "limits, and in %s %s the first of all is outside",
+        "give each step the golden data of its own input, in GOLDEN/{step}/",
+        warns=True,
+    ),
     "steps-without-golden": Said(
         "GOLDEN lacks the folder of a dumped step",
         "GOLDEN's folders are steps (%s): there is none for %s %s, and no row",

@@ -51,6 +51,7 @@ _STEPS_SHOWN = 8
 SEVERAL_RUNS = "several-golden-runs"
 UNKNOWN_OPS = "unknown-ops"
 OTHER_STEPS = "golden-of-other-steps"
+OF_ONE_STEP = "golden-of-one-step"
 OTHER_FUSIONS = "other-fusions"
 OTHER_JSON = (UNKNOWN_OPS, OTHER_FUSIONS)
 """Codes of what tells that the json is not that of the om that was dumped."""
@@ -59,6 +60,7 @@ _DOUBTS = {
     "which there is no dump: the om has them fused, the json has not. Give first that of the om "
     "that was dumped.",
     OTHER_STEPS: "",
+    OF_ONE_STEP: "",
     SEVERAL_RUNS: " GOLDEN holds several runs in other values: the newest may be of another one.",
     UNKNOWN_OPS: " But TARGET has ops that are not in the json: give first that of the om that was "
     "dumped.",
@@ -431,7 +433,9 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     these may be of another input (GOLDEN holds several runs in other values) or model (the file
     that they were made of has changed), or the json is of another om.
     """
-    other_steps = _golden_of_other_steps(run) if summary.failed else []
+    other_steps = (
+        [*_golden_of_other_steps(run), *_golden_of_one_step(run)] if summary.failed else []
+    )
     fused = _fused_otherwise(run, summary)
     apart = [
         "the dump of %s holds what %s makes, which has none" % (printable(op), printable(behind))
@@ -524,6 +528,33 @@ def _golden_of_other_steps(run: Run) -> List[Note]:
         return []
     pairs = ["those of step %s fit the dumps of step %s" % (fits[own], own) for own in fits]
     return [note(OTHER_STEPS, listed(pairs, _STEPS_SHOWN), plural(tensors, "tensor"))]
+
+
+def _golden_of_one_step(run: Run) -> List[Note]:
+    """Ask whether golden data that are for all steps are of one: where all outputs are within their
+    limits in that one, and in each other the first of all is outside them.
+    """
+    places = [place for place in run.store.places() if place.step is not None]
+    steps = sorted({place.step or "" for place in places}, key=name_order)
+    if len(steps) < 2 or run.goldens.takes_steps_apart or run.goldens.kind == "npu":
+        return []
+    passing, begins = set(steps), set(steps)
+    for place in places:
+        outputs = [
+            row
+            for row in run.store.rows(place=place)
+            if row.kind == OUTPUT and row.verdict in (PASS, FAIL)
+        ]
+        first = min(outputs, key=execution_key, default=None)
+        if any(row.verdict == FAIL for row in outputs) or first is None:
+            passing.discard(place.step or "")
+        if first is None or first.verdict != FAIL:
+            begins.discard(place.step or "")
+    if len(passing) != 1 or begins | passing != {*steps}:
+        return []
+    return [
+        note(OF_ONE_STEP, *passing, _word(sorted(begins)), shown(sorted(begins, key=name_order)))
+    ]
 
 
 def _golden_of_steps(run: Run, place: Place) -> Iterator[Tuple[str, GoldenSet]]:

@@ -552,3 +552,34 @@ def test_folders_of_steps_with_a_manifest_of_their_own_are_steps(make, models) -
     os.rename(str(run.folder / "golden" / "1"), str(run.folder / "golden" / "3"))
     done = run_here([*words, "--force", *(["-f", models] if models else [])], run.folder)
     assert "GOLDEN's folders are steps (2, 3): there is none for step 1" in done.stderr
+
+
+@pytest.mark.parametrize("options", [("compare",), ("watch", "--until-idle", "1")])
+@pytest.mark.parametrize(
+    ("wrong", "said"), [((), True), ((Wrong("part0/MatMul", from_step=2),), False)]
+)
+def test_golden_data_for_all_steps_that_fit_one_alone_are_told_to_be(
+    make, options, wrong, said
+) -> None:
+    """Not so where the device is wrong behind the first output, and all steps have one input."""
+    run = make(Training(devices=1, steps=(1, 2, 10), wrong=wrong))
+    given = run.folder / "golden" / "1"
+    if wrong:
+        for place, _, names in os.walk(str(run.folder / "dump")):
+            if names and os.path.basename(place) != "1" and "_11" in place:
+                first = os.path.join(os.path.dirname(place), "1")
+                for name in names:
+                    if "IteratorGetNext" in name or "Mul." in name and "MatMul" not in name:
+                        (old,) = [one for one in os.listdir(first) if one[:20] == name[:20]]
+                        shutil.copyfile(os.path.join(first, old), os.path.join(place, name))
+    os.rename(str(given), str(run.folder / "of_one"))
+    shutil.rmtree(str(run.folder / "golden"))
+    os.rename(str(run.folder / "of_one"), str(run.folder / "golden"))
+    done = run.command(*options)
+    summary = run.document()["summary"]
+    codes = [one["code"] for one in summary["warnings"]]
+    assert done.returncode == 1 and ("golden-of-one-step" in codes) == said, codes
+    if said:
+        text = " ".join(done.stdout.split())
+        assert "But GOLDEN, which is for all steps, may be of step 1: there all" in text, text
+        assert {suspect["confidence"] for suspect in summary["suspects"]} == {"low"}
