@@ -12,6 +12,7 @@ from ..base.errors import GoldwatchError
 from ..base.mounts import free_bytes
 from ..base.notes import note
 from ..dumps.folder_listing import Signature, list_folder, look_at
+from ..dumps.place import is_time
 from ..metrics.row import EXPECTED_ABSENT, FAIL, PASS
 from ..store.store import RunStore
 from .engine import Engine
@@ -21,7 +22,8 @@ from .recompute_before_delete import EarlyRecomputation
 from .target_file import DELETED_PREFIX, PLANNED, TargetFile
 from .watch_options import KEEP_ALL, KEEP_FAILED, WatchOptions
 
-_FOLDERS_ABOVE, _RUNS_BESIDE = 6, 64
+# Time, device, model, model_id, step; and how many folders beside TARGET are looked at.
+_PLACE_FOLDERS, _RUNS_BESIDE = 5, 64
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot
 # be compared again.
 _GOLDEN_QUIET_S = 1.0
@@ -32,8 +34,8 @@ _GOLDEN_LISTED_S = 1.0
 
 
 def deleted_dumps(target: str, out: Optional[str] = None) -> Optional[Tuple[str, List[str]]]:
-    """Return the folder of a run's result beside a dump folder, or beside one above it, and the
-    dumps below TARGET that this run has deleted; None where there is no such run.
+    """Return the folder of a run's result beside a dump folder, and the dumps below TARGET that
+    this run has deleted; None where there is no such run.
 
     Parameters
     ----------
@@ -41,9 +43,16 @@ def deleted_dumps(target: str, out: Optional[str] = None) -> Optional[Tuple[str,
         The result that is being made, which does not count.
     """
     below = os.path.join(os.path.realpath(target), "")
-    folder = os.path.dirname(os.path.abspath(target))
-    for _ in range(_FOLDERS_ABOVE):
-        for name in list_folder(folder).folders[:_RUNS_BESIDE]:
+    names = os.path.abspath(target).split(os.sep)
+    folders = [os.sep.join(names[:-1])]
+    # Of TARGET below the time of a run the dumps' own folder is above that.
+    folders += [
+        os.sep.join(names[: at - 1])
+        for at in range(max(2, len(names) - _PLACE_FOLDERS), len(names))
+        if is_time(names[at])
+    ]
+    for folder in folders:
+        for name in list_folder(folder or os.sep).folders[:_RUNS_BESIDE]:
             run = os.path.join(folder, name)
             if out is not None and os.path.realpath(run) == os.path.realpath(out):
                 continue
@@ -57,7 +66,6 @@ def deleted_dumps(target: str, out: Optional[str] = None) -> Optional[Tuple[str,
             if gone:
                 here = os.path.join(os.getcwd(), "")
                 return run[len(here) :] if run.startswith(here) else run, gone
-        folder = os.path.dirname(folder)
     return None
 
 
