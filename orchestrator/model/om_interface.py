@@ -103,9 +103,18 @@ def read_om_interface(path: str) -> OmInterface:
 
     Raises
     ------
-    MissingPath, FormatError
-        The file is missing, or is not such a json.
+    MissingPath, FormatError, InputError
+        The file is missing, or is not such a json, or one of another kind.
     """
+    try:
+        return _interface_of(path)
+    except FormatError as error:
+        from ..kinds.wrong_kind_advice import model_error
+
+        raise model_error(path) or error from None
+
+
+def _interface_of(path: str) -> OmInterface:
     tree, _ = parse_json(read_input(path, MAX_BYTES), path)
     graphs = tree.get("graph")
     if not isinstance(graphs, list) or not graphs or not isinstance(graphs[0], dict):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
-from goldwatch.base.errors import FormatError
+from goldwatch.base.errors import FormatError, InputError
 from goldwatch.model.om_interface import read_om_interface
 
 
@@ -118,3 +119,11 @@ def test_a_json_without_a_graph_is_refused(tmp_path) -> None:
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(FormatError, match="no graph"):
         read_om_interface(str(tmp_path / "model.json"))
+
+
+@pytest.mark.parametrize("name, words", [("x.npy", "an npy file"), ("acl.json", "a dump")])
+def test_a_file_of_another_kind_is_called_what_it_is(tmp_path, name, words):
+    np.save(str(tmp_path / "x.npy"), np.ones(2))
+    (tmp_path / "acl.json").write_text('{"dump": {"dump_path": "/tmp", "dump_mode": "all"}}')
+    with pytest.raises(InputError, match="%s.*not the compiled model" % words):
+        read_om_interface(str(tmp_path / name))
