@@ -52,6 +52,9 @@ _FEWER = 0.01
 # Chosen for the length of a sentence.
 _MOST_NAMED = 4
 """Values of one attribute that agree equally well, of which a message names each."""
+_FEW_ELEMENTS = 64
+_FEW_NUMBERS = 16
+"""Elements and different numbers up to which they are called few. Chosen for the sentence."""
 _READ_S = 1e-8
 """Roughly what reading one element of another tensor takes. Chosen, not measured."""
 # Not measured from here on.
@@ -357,7 +360,7 @@ def _in_words(
             what,
             _of_model(first.variant) if own == AS_IT_IS else "; the model says " + own,
             agreement(first.agree, model_agree, output.actual.size),
-            ": so few may do so by chance" if by_chance else "",
+            _hedge(output, first.agree - model_agree) if by_chance else "",
             "; the same is " + ", or ".join(others) if others else "",
         )
         told = Explained(
@@ -372,6 +375,19 @@ def _in_words(
         )
         explained.append((unlikely, told))
     return [told for _, told in sorted(explained, key=lambda entry: (entry[0], -entry[1].agree))]
+
+
+def _hedge(output: Output, more: int) -> str:
+    """Return why agreement may be by chance as an insertion; ``more`` elements agree than with the
+    model.
+    """
+    if output.actual.size <= _FEW_ELEMENTS:
+        return ": so few may do so by chance"
+    if np.unique(output.actual).size <= _FEW_NUMBERS:
+        return ": so few different numbers may do so by chance"
+    if more <= _FEW_ELEMENTS:
+        return ": so few that are not the model's may do so by chance"
+    return ": what is computed times one factor may do so, too"
 
 
 def _of_model(variant: Variant) -> str:

@@ -1201,6 +1201,19 @@ def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
     assert ("may do so by chance" in suspect["explanations"][0]["sentence"]) == (kind == "alike")
 
 
+@pytest.mark.parametrize("size, said", [(16, "so few may do"), (1024, "so few different numbers")])
+def test_many_elements_that_agree_are_not_called_few(net, size, said):
+    """Ones throughout tell as little as few elements do, however many they are."""
+    x = np.random.RandomState(0).uniform(-2, 2, (2, size // 2)).astype(np.float16)
+    nodes = [node("Neg", ["x"], ["t"], name="first"), node("HardSigmoid", ["t"], ["u"], name="op"),
+             node("Sin", ["u"], ["y"], name="last")]  # fmt: skip
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", x.shape)], [])
+    net.prepare(model, {"x": x.astype(np.float32)}, (), ("op", np.ones_like))
+    (entry, *_) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert "may have computed HardSigmoid with beta" in entry["sentence"]
+    assert said in entry["sentence"]
+
+
 @pytest.mark.parametrize("rule", [np.floor, np.rint, np.trunc])
 def test_how_a_cast_of_the_model_rounds_is_named(net, rule):
     x = np.random.RandomState(0).uniform(-9, 9, (4, 16)).astype(np.float16).astype(np.float32)
