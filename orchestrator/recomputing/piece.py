@@ -681,9 +681,9 @@ class Piece:
                 argument is not None and shape is None
                 for argument, shape in zip(call.arguments, argument_shapes)
             )
-            parted[number] = (
-                None if unknown else operators.parts_of(call.node, argument_shapes, values)
-            )
+            exchanged = self._exchanged.get(number)
+            node = call.node if exchanged is None else exchanged.node
+            parted[number] = None if unknown else operators.parts_of(node, argument_shapes, values)
             parts = parted[number]
             shape_of[number, 0] = None if parts is None else parts.shape
         shape = shape_of.get(output)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from operator import itemgetter
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..operators.variants import Fit, Variant
 from ..tensors.type_precision import rounding_of, ulp
 from .formulas_by_type import LOOSE, TIGHT
 from .output_error import MOST_FACTOR, OwnError, own_error
-from .piece import EXACT, Key, Part, Piece, rounded
+from .piece import EXACT, Cuts, Key, Part, Piece, rounded
 
 Array = Any
 
@@ -25,7 +26,7 @@ _BUDGET_S = 0.4
 """What the variants of one operator may take, as :meth:`Recomputer.cost_s` estimates it: of 416 MB
 of convolutions with one that nothing explains the whole comparison then takes 1.2 times as long
 (scripts/bench recompute --culprit; with 1 s 1.5 times)."""
-_PART_ELEMENTS = 1 << 17
+_PART_ELEMENTS = 1 << 16
 """Elements of an output by which a variant is told not to be the one, before all are computed."""
 # Chosen. Tried are NEARER from 0.35 to 0.95, MOST_AGREE from 0.8 to 0.99 and _AGREES from 2 to 8,
 # one at a time: each of attribute_trial --quick --dtype float16 --form all is named with its value
@@ -238,14 +239,28 @@ def _part_of(
     it, and what is to be computed; None where it cannot be cut.
     """
     size = output.actual.size
-    if size <= _PART_ELEMENTS or variant.inputs is not None or variant.outputs is not None:
+    changes = (variant.inputs, variant.outputs, variant.instead)
+    if size <= _PART_ELEMENTS or any(change is not None for change in changes):
         return None
     shapes = {value: tuple(array.shape) for value, array in incoming.items()}
-    axis, cuts = max(
-        piece.cuts(output.value, shapes).items(),
-        key=lambda entry: entry[1].length,
-        default=(0, None),
-    )
+
+    def needed_whole(cuts: Cuts) -> int:
+        return sum(
+            array.size for value, array in incoming.items() if cuts.inputs.get(value) is None
+        )
+
+    known = piece.cuts(output.value, shapes)
+    made = int(np.prod([cuts.length for cuts in known.values()]))
+    if len(known) == output.computed.array.ndim and made != size:
+        raise CannotCompute("its output has %d elements" % made)
+    # A convolution in parts of its filters lays out all windows each time, in parts of its samples
+    # those of a few; and these have all borders.
+    fitting = [
+        (needed_whole(cuts), axis, cuts)
+        for axis, cuts in known.items()
+        if cuts.length * _PART_ELEMENTS >= size
+    ]
+    _, axis, cuts = min(fitting, key=itemgetter(0, 1), default=(0, 0, None))
     if cuts is None or output.actual.ndim <= axis or output.actual.shape[axis] != cuts.length:
         return None
     length = max(1, cuts.length * _PART_ELEMENTS // size)

@@ -1201,6 +1201,34 @@ def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
     assert ("may do so by chance" in suspect["explanations"][0]["sentence"]) == (kind == "alike")
 
 
+@pytest.mark.parametrize("kind", ["Conv", "Softmax"])
+def test_what_is_told_by_a_part_of_a_large_output_is_read_as_the_variant_reads(net, kind):
+    """A part along an axis of windows, or the axis that is exchanged, is not the model's part."""
+    shape = (1, 2, 300, 256) if kind == "Conv" else (4, 192, 128)
+    x = np.random.RandomState(0).standard_normal(shape).astype(np.float16).astype(np.float32)
+    w = np.random.RandomState(1).standard_normal((2, 2, 3, 3)).astype(np.float16)
+    if kind == "Conv":
+        made = node("Conv", ["t", "w"], ["u"], name="op", pads=[0, 0, 2, 2])
+        said = "Conv with pads [2, 2, 0, 0]; the model says [0, 0, 2, 2] ("
+    else:
+        made = node("Softmax", ["t"], ["u"], name="op", axis=2)
+        said = "Softmax with axis 1; the model says 2 ("
+    nodes = [node("Neg", ["x"], ["t"], name="first"), made, node("Sin", ["u"], ["y"], name="last")]
+    held = [build.weight("w", w.astype(np.float32))]
+    model = build.model(nodes, [build.value("x", shape)], [build.value("y", None)], held)
+
+    def wrong(array):
+        if kind == "Softmax":
+            powers = np.exp(-x)
+            return (powers / powers.sum(1, keepdims=True)).astype(array.dtype)
+        padded = np.pad(-x, ((0, 0), (0, 0), (2, 0), (2, 0)))
+        return correlated(padded, w.astype(np.float32), (1, 1), (1, 1)).astype(array.dtype)
+
+    net.prepare(model, {"x": x}, (), ("op", wrong))
+    (entry, *_) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert "the device computed " + said in entry["sentence"]
+
+
 @pytest.mark.parametrize("size, said", [(16, "so few may do"), (1024, "so few different numbers")])
 def test_many_elements_that_agree_are_not_called_few(net, size, said):
     """Ones throughout tell as little as few elements do, however many they are."""
