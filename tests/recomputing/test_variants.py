@@ -2303,6 +2303,34 @@ def test_another_tensor_that_was_read_in_place_of_an_input_is_named(net, kind, r
     assert "an edge drawn otherwise" in told["next"]
 
 
+@pytest.mark.parametrize("columns", [32, 24])
+def test_an_input_that_is_stored_with_padding_has_the_size_that_the_model_says(net, columns):
+    """16 rows of 32 columns are stored for 8: as many elements as another tensor has."""
+    random = np.random.RandomState(3)
+    x = random.standard_normal((1, 8, columns)).astype(np.float16).astype(np.float32)
+    w = (random.standard_normal((columns, 64)) / 6).astype(np.float16).astype(np.float32)
+    nodes = [node("MatMul", ["x", "w"], ["m"], name="first"),
+             node("Tanh", ["m"], ["t"], name="second"), node("Add", ["t", "m"], ["u"], name="op"),
+             node("Sin", ["u"], ["y"], name="last")]  # fmt: skip
+    model = build.model(
+        nodes, [build.value("x", x.shape)], [build.value("y", None)], [build.weight("w", w)]
+    )
+    device = net.prepare(model, {"x": x}, (), {"op": lambda array: array * np.float32(1.05)})
+    blocked = DeviceModel(device.name)
+    for op in device.ops:
+        if op.name == "x":
+            stored = dataclasses.replace(op.outputs[0], format="FRACTAL_NZ")
+            op = dataclasses.replace(op, outputs=(stored,))
+        blocked.add(op)
+    write_model(blocked, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), blocked.dumps())
+    code, result, said = net.compare()
+    assert code == 1, said
+    (told,) = only_suspect(result["summary"])["explanations"][:1]
+    assert "times 1.05" in told["sentence"]
+
+
 @pytest.mark.parametrize("direction", ["bidirectional", "reverse"])
 @pytest.mark.parametrize("runs", ["forward", "backward"])
 def test_a_backward_direction_that_is_not_turned_is_named(net, direction, runs):

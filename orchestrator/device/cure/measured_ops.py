@@ -150,6 +150,7 @@ def _host_folder(store: RunStore, result: str) -> str:
 
 
 def _require_tensors(options: ComparisonOptions, result: str) -> None:
+    hint = "compare dumps with golden data, then cure that result"
     if options.outputs is not None:
         what = "it is of final outputs, which tell nothing of single operators"
     elif options.exact:
@@ -159,11 +160,11 @@ def _require_tensors(options: ComparisonOptions, result: str) -> None:
         or not options.target_index.tree(options.time).step_folders
     ):
         what = "the dumps that it is of are not there any more (%s)" % options.target
+        hint = "dump again and keep all dumps (watch, run and locate delete some), compare them, "
+        hint += "then cure that result"
     else:
         return
-    raise InputError(
-        "%s: %s" % (result, what), hint="compare dumps with golden data, then cure that result"
-    )
+    raise InputError("%s: %s" % (result, what), hint=hint)
 
 
 def _place(store: RunStore, result: str) -> Place:
