@@ -6,7 +6,7 @@ Sources: the ONNX operator list of each opset; caffe.proto of BVLC and of the SS
 
 from __future__ import annotations
 
-from itertools import combinations, permutations, product
+from itertools import chain, combinations, permutations, product
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -616,6 +616,10 @@ declare(
 )
 
 
+_MOST_STARTS = 128
+"""Starts next to the model's (half on each side) of which each is tried. Chosen; no trial."""
+
+
 def _sliced_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
     """Yield slices of the same sizes from other places on, by other steps, of other axes."""
     x = input_at(inputs, 0).array
@@ -639,10 +643,13 @@ def _sliced_otherwise(node: Node, inputs: Inputs) -> Iterator[Any]:
     for axis, own in ranges.items():
         length, size, of_axis = len(own), x.shape[axis], "start %d and step %d of axis %d"
         begins = [*own[:1], *(one + by for one in own[:1] for by in (1, -1)), 0, size - length]
-        for begin, step in product(
-            dict.fromkeys([*begins, size - 1, *own[-1:]]),
-            dict.fromkeys((steps[axis], 1, -steps[axis], -1, 2)),
-        ):
+        first = own[0] if own else 0
+        near = range(max(0, first - _MOST_STARTS // 2), min(size, first + _MOST_STARTS // 2))
+        ways = chain(
+            product([*begins, size - 1, *own[-1:]], (steps[axis], 1, -steps[axis], -1, 2)),
+            ((begin, steps[axis]) for begin in near),
+        )
+        for begin, step in dict.fromkeys(ways):
             indices = [begin + step * n for n in range(length)]
             if indices != own and length and min(indices) >= 0 and max(indices) < size:
                 yield (
@@ -680,7 +687,8 @@ declare(
     "Slice",
     computed_instead(
         "its places",
-        "other starts, of two axes too, steps of other size or sign, axes exchanged",
+        "other starts (the 128 next to the model's, of two axes too), steps of other size or sign, "
+        "axes exchanged",
         _sliced_otherwise,
     ),
 )

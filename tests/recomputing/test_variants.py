@@ -1201,6 +1201,23 @@ def test_what_a_few_elements_may_tell_by_chance_is_said_so(net, kind):
     assert ("may do so by chance" in suspect["explanations"][0]["sentence"]) == (kind == "alike")
 
 
+@pytest.mark.parametrize("start, step", [(4, 1), (5, 1), (7, -1)])
+def test_any_other_start_of_a_slice_is_named(net, start, step):
+    x = np.random.RandomState(0).standard_normal((4, 12, 16)).astype(np.float16)
+    held = {"b": [2], "e": [8], "a": [1], "s": [1]}
+    nodes = [node("Neg", ["x"], ["t"], name="first"),
+             node("Slice", ["t", *held], ["u"], name="op"),
+             node("Sin", ["u"], ["y"], name="last")]  # fmt: skip
+    weights = [build.weight(name, np.array(one)) for name, one in held.items()]
+    model = build.model(nodes, [build.value("x", x.shape)], [build.value("y", None)], weights)
+    read = [start + step * number for number in range(6)]
+    fault = ("op", lambda array: -x[:, read].astype(array.dtype))
+    net.prepare(model, {"x": x.astype(np.float32)}, (), fault)
+    (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    said = "its places start %d and step %d of axis 1; the model says start 2 and" % (start, step)
+    assert said in entry["sentence"]
+
+
 @pytest.mark.parametrize("kind", ["Conv", "Softmax"])
 def test_what_is_told_by_a_part_of_a_large_output_is_read_as_the_variant_reads(net, kind):
     """A part along an axis of windows, or the axis that is exchanged, is not the model's part."""
