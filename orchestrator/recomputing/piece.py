@@ -243,6 +243,7 @@ class Piece:
         # What the model holds, as the device has it: by node, input (-1: the node is a constant),
         # and whether with its error.
         self._held: Dict[Tuple[int, int, bool], Value] = {}
+        self._rounds_numbers = False
         self._pulled: Dict[bool, Dict[Tuple[int, int], Value]] = {}
         for _, call in self.calls:
             if call.constant is None and operators.find(call.node.dialect, call.node.type) is None:
@@ -513,10 +514,10 @@ class Piece:
         """
         calls = {number: call for number, call in self.calls if number not in self._constants}
         last = calls.get(output[0])
-        first = last.arguments[0] if last is not None else None
-        if last is None or last.node.type not in _ACTIVATIONS or not isinstance(first, tuple):
+        if last is None or last.node.type not in _ACTIVATIONS:
             return
-        before = calls.get(first[0])
+        first = last.arguments[0]
+        before = calls.get(first[0]) if isinstance(first, tuple) else None
         if before is None:
             return
         reads, kind = _Reads(first[0], before), before.node.type
@@ -626,6 +627,22 @@ class Piece:
         """Return the piece with one of its nodes computed otherwise."""
         changed = copy.copy(self)
         changed._exchanged = {number: variant}
+        return changed
+
+    def with_rounded_numbers(self) -> Optional[Piece]:
+        """Return the piece with each constant of one number rounded to the device's type: all
+        elements share what that changes. None where it changes none.
+        """
+        numbers = (
+            entry
+            for _, call in self.calls
+            for entry in (call.constant, *call.arguments)
+            if isinstance(entry, np.ndarray)
+        )
+        if all(one.size != 1 or np.array_equal(rounded(one, self._dtype), one) for one in numbers):
+            return None
+        changed = copy.copy(self)
+        changed._held, changed._pulled, changed._rounds_numbers = {}, {}, True
         return changed
 
     def _inputs(
@@ -766,7 +783,7 @@ class Piece:
         if array.dtype.kind != "f" or self._dtype not in ROUNDING:
             return Value(array)
         unit = ROUNDING[self._dtype].half_unit
-        if as_is and array.ndim > 1:
+        if (as_is and array.ndim > 1) or (self._rounds_numbers and array.size == 1):
             return Value(rounded(array, self._dtype))
         values = array.astype(np.float32)
         if exact:

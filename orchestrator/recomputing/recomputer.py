@@ -464,6 +464,17 @@ class Recomputer:
             for comparison in tight
         ):
             tight = parts.measure(TIGHT.get(dtype, Arithmetic()))
+            held = piece.with_rounded_numbers() if dtype in _COARSE else None
+            if held is not None:
+                parts_of_held = PartwiseComparison(
+                    held, self.step.inputs(planned), [output for output, _ in outputs]
+                )
+                tight = [
+                    of_held if of_held.error.distance < comparison.error.distance else comparison
+                    for comparison, of_held in zip(
+                        tight, parts_of_held.measure(TIGHT.get(dtype, Arithmetic()))
+                    )
+                ]
         loose: List[Optional[OutputComparison]] = [None] * len(tight)
         if (
             dtype in LOOSE

@@ -11,6 +11,7 @@ import shutil
 import numpy as np
 import onnx_models as build
 import pytest
+from onnx import numpy_helper
 from onnx.helper import make_node as node
 from onnx.reference import ReferenceEvaluator
 from onnx_device import on_device, write_model
@@ -588,6 +589,24 @@ def test_what_a_fused_convolution_lacks_is_named_without_golden_data_inside(net,
         file.unlink()
     (entry,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
     assert "the device computed " + said in entry["sentence"]
+
+
+@pytest.mark.parametrize("held", ["initializer", "Constant"])
+def test_a_constant_that_is_rounded_to_the_type_is_no_other_one(net, held):
+    """All elements are off by 1 of 4, by the rounding of one number."""
+    x = np.random.RandomState(0).uniform(5410, 5430, (8, 64)).astype(np.float16)
+    number = np.array(5409, np.float32)
+    nodes = [node("Neg", ["x"], ["s"], name="first"), node("Neg", ["s"], ["t"], name="second"),
+             node("Sub", ["t", "c"], ["u"], name="op"),
+             node("Mul", ["u", "u"], ["y"], name="last")]  # fmt: skip
+    weights = [build.weight("c", number)]
+    if held == "Constant":
+        told = numpy_helper.from_array(number)
+        nodes, weights = [node("Constant", [], ["c"], name="c", value=told), *nodes], []
+    ends = [build.value("x", x.shape)], [build.value("y", x.shape)]
+    net.prepare(build.model(nodes, *ends, weights), {"x": x.astype(np.float32)})
+    summary = net.compare()[1]["summary"]
+    assert not summary["suspects"] and summary["recomputed"]["wrong"] == 0
 
 
 def gelu(x, form, step=np.float64):
