@@ -517,9 +517,9 @@ class Piece:
         if last is None or last.node.type not in _ACTIVATIONS:
             return
         first = last.arguments[0]
-        before = calls.get(first[0]) if isinstance(first, tuple) else None
-        if before is None:
+        if not isinstance(first, tuple) or first[0] not in calls:
             return
+        before = calls[first[0]]
         reads, kind = _Reads(first[0], before), before.node.type
         places = [
             place
