@@ -20,6 +20,8 @@ _NEXT_NUMBERS = {
     "with those of the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
 }
+# Elements that are looked at first, and the least of one index.
+_SAMPLED, _FEWEST = 1 << 17, 64
 _FEW = 0.1
 """Of the largest change, that of half of the indices where only few of them are wrong."""
 
@@ -36,6 +38,8 @@ def by_numbers(written: Written) -> Iterator[Instead]:
         return
     axes = [axis for axis in (1, len(shape) - 1) if axis < len(shape) and shape[axis] > 1]
     for axis in (None, *dict.fromkeys(axes)):
+        if not _may_follow(x, y, axis):
+            continue
         over = tuple(other for other in range(x.ndim) if other != axis)
         mean_x, mean_y = (side.mean(over, keepdims=True) for side in (x, y))
         with np.errstate(all="ignore"):
@@ -72,6 +76,26 @@ def by_numbers(written: Written) -> Iterator[Instead]:
                 int(np.count_nonzero(agreeing(output, value))),
             )
             return
+
+
+def _may_follow(x: Array, y: Array, axis: Optional[int]) -> bool:
+    """Tell by some elements whether values may be others by a factor and an offset, one for each
+    index of an axis: a straight line leaves less than half of their spread.
+    """
+    x, y = (
+        side.reshape(1, -1)
+        if axis is None
+        else np.moveaxis(side, axis, 0).reshape(side.shape[axis], -1)
+        for side in (x, y)
+    )
+    step = max(1, x.size // _SAMPLED)
+    if step == 1 or x.shape[1] < _FEWEST * step:
+        return True
+    x, y = (side[:, ::step] - side[:, ::step].mean(1, keepdims=True) for side in (x, y))
+    with np.errstate(all="ignore"):
+        slope = (x * y).sum(1, keepdims=True) / (y * y).sum(1, keepdims=True)
+        rest = x - np.where(np.isfinite(slope), slope, 0.0) * y
+        return bool(np.linalg.norm(rest) < 0.5 * np.linalg.norm(x) or not np.any(x))
 
 
 def _in_words(a: Array, b: Array, axis: Optional[int]) -> str:

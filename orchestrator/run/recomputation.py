@@ -387,11 +387,11 @@ class Recomputation:
             same = other._replace(step=None, time=None) == place._replace(step=None, time=None)
             return not same, abs(steps[0] - steps[1])
 
-        here = self.pair(place, op, number)
-        if here is None:
-            return
         known = sorted(self._engine.catalogue.by_place(), key=Place.order)
         others = sorted((other for other in known if other != place), key=far)
+        here = self.pair(place, op, number) if others else None
+        if here is None:
+            return
         for other in others[:_MOST_ELSEWHERE]:
             there = self.pair(other, op, number)
             if there is not None:
