@@ -32,6 +32,8 @@ LOAD_ERRORS = (
         TypeError,
         OverflowError,
         SyntaxError,
+        # Python 3.13's tokenizer, of a NUL among the text.
+        SystemError,
     ),
     *(tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )

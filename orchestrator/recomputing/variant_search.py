@@ -24,7 +24,7 @@ import numpy as np
 from .. import operators
 from ..base.wording import percent
 from ..operators import Arithmetic, Node, Value
-from ..operators.inputs_otherwise import OF_SIBLING
+from ..operators.inputs_otherwise import BEYOND_FLOAT16, OF_SIBLING
 from ..operators.variants import AS_IT_IS, FACTOR_OF, Variant
 from ..tensors.type_precision import rounding_of
 from .formulas_by_type import TIGHT
@@ -40,6 +40,7 @@ Array = Any
 Others = Callable[[int], Iterator[Tuple[str, Array]]]
 """Yields other tensors of so many elements by name."""
 
+_BEYOND = frozenset(words for words, _ in BEYOND_FLOAT16)
 _OF_MODEL = 1
 """How far-fetched an attribute or constant is that was read otherwise (:func:`_unlikeliness`)."""
 _BY_ROUNDING = 1.0
@@ -340,12 +341,21 @@ def _in_words(
     for name, entries in by_name.items():
         # What the dump holds is known; what comes to about the same is not told besides.
         held = [entry for entry in entries if entry.variant.device.startswith(OF_DUMP)]
-        by_name[name] = entries = held or entries
+        # What float16 cannot hold comes to the same doubled: Inf.
+        beyond = [entry for entry in entries if entry.variant.device in _BEYOND]
+        by_name[name] = entries = held or beyond or entries
         entries.sort(key=lambda entry: entry.ratio)
         alike.setdefault(entries[0].digest, []).append(entries)
     for groups in alike.values():
-        groups.sort(key=lambda entries: _unlikeliness(entries[0]))
+        groups.sort(
+            key=lambda entries: (
+                entries[0].variant.device not in _BEYOND,
+                _unlikeliness(entries[0]),
+            )
+        )
         first = groups[0][0]
+        if first.variant.device in _BEYOND:
+            del groups[1:]
         own, unlikely = first.variant.model, _unlikeliness(first)
         # Beside an attribute's usual value what none says is not told, nor the same attributes.
         others = [

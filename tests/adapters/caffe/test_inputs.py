@@ -132,6 +132,7 @@ def npy(header, data=b""):
         "{'descr': [], 'fortran_order': False, 'shape': ()}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (10L, )}",
+        "   'shape': (2, 3), }   \n\0\0\0\x80?\0",
     ],
 )
 def test_an_npy_file_with_a_broken_header_is_refused_in_plain_words(header, tmp_path):
