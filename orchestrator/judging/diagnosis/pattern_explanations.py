@@ -267,8 +267,8 @@ def _other_input(
     image, settings = changed
     sentence += " (the device's is the golden one%s)"
     step = (
-        "compare %s of the AIPP settings, or the device's own preprocessing, with that of golden "
-        "data"
+        "compare how the device's input was preprocessed with how golden data's was; where an AIPP "
+        "does it, %s of its settings"
     )
     return Explanation("other-input", 1.0, sentence % (differs, ", " + image), step % settings)
 

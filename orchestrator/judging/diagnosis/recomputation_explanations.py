@@ -38,6 +38,8 @@ from .pattern_explanations import (
 
 _OF_INPUTS = ("its ", "the ", FACTOR_OF)
 """How the names of what is no attribute begin."""
+_FOLDED = ("BatchNormalization", "BatchNorm", "FusedBatchNorm", "FusedBatchNormV3")
+"""What a converter folds into the weights before it."""
 _NOT_HERE = ("wrong-golden", "scale", "bias", "shift", "layout")
 """Patterns that say nothing of an operator that is computed: golden data cannot be those of another
 place, and what it did otherwise was tried.
@@ -315,6 +317,8 @@ def _next_for(entry: Explained, op: str) -> str:
     ) % (name or "the type and attributes", op)
     model = "" if entry.model == AS_IT_IS else ": " + entry.model
     hint = "" if is_attribute else " (quantising, folding of constants, order of inputs)"
+    if is_attribute and node.type in _FOLDED and node.name != op:
+        hint = " (the json has none where the converter folded it into weights)"
     if entry.device.startswith(FROM_OTHER):
         hint = " (memory that was written again before it was read, an edge drawn otherwise)"
     if entry.name == SUMS:
