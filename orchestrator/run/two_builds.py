@@ -63,7 +63,7 @@ _NOTHING = (
     "No tensor of the two dumps was compared: no operator of one is known to be one of the other, "
     "by its name or by what it reads."
 )
-_OTHER_INPUTS = "the two runs had other inputs, or what makes it was not compared"
+_UNREADABLE = "what makes it is not known, for not all of the dumps can be read"
 _NOT_MADE = "no dumped operator makes it: the runs had other inputs"
 _OR_CONSTANT = (
     ", or it is a constant (weights), of which the builds hold other ones (the json of TARGET's "
@@ -161,20 +161,27 @@ def differences_of_builds(
     elif first.op != named:
         how = _inputs_equal(first, before, rows, next(filter(None, types.values()), ""))
         said.append(
-            "The first difference of the two dumps is in %s: %s, %s differs (%s)."
-            % (_where(options, first), how, printable(first.tensor), _amount(first))
+            "The first difference of the two dumps is in %s: %s, %s differs (%s)%s."
+            % (
+                _where(options, first),
+                how,
+                printable(first.tensor),
+                _amount(first),
+                _rounding_of_both(first, distance_of(first)),
+            )
         )
         said += _right_alone(options, recomputed, first, pair)
     most = None if named or suspected else seen.most_grown(store)
     if most is not None and most.growth > distance_of(first):
         row, reads = most.row, most.inputs
         said.append(
-            "Most arises in %s: its inputs differ by %s, %s by %s."
+            "Most arises in %s: its inputs differ by %s, %s by %s%s."
             % (
                 _where(options, row),
                 percent(reads),
                 printable(row.tensor),
                 percent(reads + most.growth),
+                _rounding_of_both(row, most.growth),
             )
         )
         said += _right_alone(options, recomputed, row, pair)
@@ -192,7 +199,7 @@ def _inputs_equal(first: Row, before: Optional[Row], rows: Iterable[Row], apart:
     rows
         Those of the operator.
     apart
-        In which types the two dumps hold an input, where that is all.
+        What of an input's types makes it differ, where that is all.
     """
     inputs = [row for row in rows if row.kind == INPUT]
     lacking = [row.tensor for row in inputs if row.verdict not in (PASS, FAIL)]
@@ -209,7 +216,7 @@ def _inputs_equal(first: Row, before: Optional[Row], rows: Iterable[Row], apart:
         )
     if _of_statistics(first):
         return "the statistics of its inputs are equal"
-    return "its inputs are equal" + (" but for their type (%s)" % apart if apart else "")
+    return "its inputs are equal" + apart
 
 
 class _Grown(NamedTuple):
@@ -367,9 +374,16 @@ def _equal(compared: int, of_statistics: bool) -> str:
 
 
 def _types_apart(options: ComparisonOptions, row: Row) -> str:
-    """Return the types of a tensor in TARGET and in GOLDEN where one is the other, rounded; empty
-    where they differ otherwise.
+    """Return, as a phrase, the types of a tensor in TARGET and in GOLDEN where one is the other,
+    rounded; empty where they differ otherwise.
+
+    Of dumps that were deleted the row alone tells: rounding changes a tensor by half a unit of the
+    coarser type at most.
     """
+    told = (row.target_dtype or "", row.golden_dtype or "")
+    # Statistics tell of a distance how large it is at least.
+    rounds = told[0] != told[1] and {*told} <= {*ROUNDING} and not _of_statistics(row)
+    within = rounds and distance_of(row) <= max(ROUNDING[name].half_unit for name in told)
     try:
         dumps = (
             open_either(options.target, row.target_file),
@@ -384,13 +398,14 @@ def _types_apart(options: ComparisonOptions, row: Row) -> str:
             return ""
         ours, other = (np.asarray(original_array(one), np.float32).ravel() for one in tensors)
     except (GoldwatchError, OSError):
-        return ""
+        text = " within rounding to the other's type (%s, in the other dump %s)"
+        return text % told if within else ""
     wide, narrow, name = ours, other, names[1]
     if ROUNDING[names[0]].half_unit > ROUNDING[names[1]].half_unit:
         wide, narrow, name = other, ours, names[0]
     if wide.size != narrow.size or not np.array_equal(rounded(wide, name), narrow, equal_nan=True):
         return ""
-    return "%s, in the other dump %s" % (names[0], names[1])
+    return " but for their type (%s, in the other dump %s)" % (names[0], names[1])
 
 
 def _is_constant(graphs: ModelGraphs, row: Row) -> bool:
@@ -419,7 +434,7 @@ def _unknown_maker(options: ComparisonOptions, store: RunStore, row: Row) -> str
                     maker = "an operator" if name is None else printable(name.op_name)
                     return "%s makes it, which was not compared" % maker
     except (GoldwatchError, OSError, IndexError):
-        return _OTHER_INPUTS
+        return _UNREADABLE
     # What reads nothing else reads no weights: of constants alone the compiler makes one.
     return _NOT_MADE + (_OR_CONSTANT if len(dump.inputs) > 1 else "")
 
@@ -580,6 +595,20 @@ def _differs(row: Row) -> bool:
     if row.verdict not in (PASS, FAIL):
         return False
     return row.verdict == FAIL if math.isnan(distance) else distance > 0
+
+
+def _rounding_of_both(row: Row, distance: float) -> str:
+    """Return a remark where a distance is no more than rounding alone may come to: each of two
+    builds rounds what it writes by half a unit of its type at most. Empty otherwise.
+    """
+    names = (row.target_dtype or "", row.golden_dtype or "")
+    if _of_statistics(row) or not {*names} <= {*ROUNDING}:
+        return ""
+    half_units = [ROUNDING[name].half_unit for name in names]
+    if not distance <= sum(half_units):
+        return ""
+    coarser = names[half_units.index(max(half_units))]
+    return ", and rounding to %s alone may come to as much" % coarser
 
 
 def _amount(row: Row) -> str:

@@ -993,8 +993,33 @@ def test_a_second_om_can_be_golden(place) -> None:
     done = place.locate("golden.om", "model.om", "-o", "out")
     assert done.returncode == 1 and "suspect: second\n" in done.stdout, done.stderr
     place.host()
-    healthy = place.locate("golden.om", "model.om", "-o", "healthy")
-    assert healthy.returncode == 0, healthy.stderr
+    healthy = place.locate("golden.om", "model.om", "-o", "healthy", "--strict")
+    text = " ".join(healthy.stdout.split())
+    assert healthy.returncode == 0 and "suspect" not in text, text
+    # Both were fed with the same, and what passed was deleted.
+    assert "The first tensor that differs is an input" not in text, text
+    told = (
+        r"is in first (.*) its inputs are equal within rounding to the other's type \(float16, in"
+    )
+    assert re.search(told, text), text
+    assert re.search(
+        r"first:output:0 differs \(0.0\d+ %\), and rounding to float16 alone", text
+    ), text
+
+
+def test_a_difference_of_two_oms_within_all_limits_is_told_and_no_suspect(place) -> None:
+    """The sentence, the suspects of result.json and --strict say the same."""
+    place.host()
+    place.atc("model.onnx", "golden.om", "--precision_mode=force_fp32")
+    assert place.locate("golden.om", "model.om", "-o", "out", "--until", "golden").returncode == 0
+    place.host("op:second=scale:1.004")
+    done = place.locate("golden.om", "model.om", "-o", "out", "--strict")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 0 and "suspect" not in text, text
+    assert "outputs agree within their limits" in text
+    assert re.search(r"Most arises in second .*, second:output:0 by 0\.3\d* %\.", text), text
+    with open(str(place.folder / "out" / "run" / "result.json")) as stream:
+        assert json.load(stream)["summary"]["suspects"] == []
 
 
 def test_a_caffe_model_with_weights_is_searched(place, resblock) -> None:

@@ -799,6 +799,20 @@ def test_an_input_that_is_rounded_to_the_type_of_the_other_build_is_equal(tmp_pa
     assert "its inputs are equal but for their type (float32, in the other dump float16)" in text
 
 
+@pytest.mark.parametrize(
+    "dtype, factor, is_told",
+    [(np.float16, 1.0003, True), (np.float16, 1.004, False), (np.float32, 1.0003, False)],
+)
+def test_a_difference_that_rounding_may_come_to_is_told_as_such(tmp_path, dtype, factor, is_told):
+    x = np.random.RandomState(0).standard_normal((64, 32)).astype(dtype)
+    for name, times in (("old", 1.0), ("new", factor)):
+        made = (np.tanh(x.astype(np.float64)) * times).astype(dtype)
+        tree(tmp_path / name, [("op", "Tanh", [x], made)])
+    code, text = last_sentence(tmp_path)
+    assert code == 0 and "its inputs are equal, op:output:0 differs (0." in text, text
+    assert ("and rounding to float16 alone may come to as much." in text) == is_told, text
+
+
 def test_models_without_an_original_in_common_are_no_fused_and_unfused_build(tmp_path):
     for name in ("old", "new"):
         dumped(tmp_path, name)

@@ -97,7 +97,8 @@ class CaseResult:
     @property
     def culprit(self) -> Optional[str]:
         """The operator to look at; None where nothing was found, where each is right on the
-        device's own inputs, and where device and golden data had different inputs.
+        device's own inputs, and where device and golden data had different inputs. The first
+        difference of two oms within all limits accuses nobody: rounding may be all that differs.
         """
         if self.run is None or self.had_other_inputs:
             return None
@@ -107,13 +108,9 @@ class CaseResult:
             if summary.culprit is not None and summary.culprit[0] in named:
                 return summary.culprit[0]
             return named[0] if named else None
-        culprit = (
-            summary.culprit[0]
-            if summary.culprit is not None
-            else summary.first.op
-            if summary.first is not None
-            else None
-        )
+        if summary.first is None:
+            return None
+        culprit = summary.first.op if summary.culprit is None else summary.culprit[0]
         return None if culprit == self.cleared else culprit
 
     @property
