@@ -136,8 +136,8 @@ def test_an_error_that_all_of_a_type_add_is_not_called_inherited(random):
     sentence = culprit_sentence(first_divergence(rows, Limits(), graph), estimate=own)
     assert sentence.endswith(
         "(they differ by 0.020 %), and others of its type add as much; whose error it is is not "
-        "known, as the operator was not computed again (that was not asked for, or is done "
-        "when the run ends)."
+        "known, as the operator was not computed again (that was not asked for, is done "
+        "when the run ends, or takes the original model)."
     )
 
 

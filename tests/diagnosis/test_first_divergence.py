@@ -103,7 +103,8 @@ def test_input_rows_of_the_op_decide_whether_its_error_is_inherited():
         "c (Conv2D) is the first operator outside its limits: c:output:0 has CosineSimilarity "
         "0.500000, limit > 0.99; "
         "its inputs are within their limits; whose error it is is not known, as the operator was "
-        "not computed again (that was not asked for, or is done when the run ends)."
+        "not computed again (that was not asked for, is done when the run ends, or takes the "
+        "original model)."
     )
     bad = first_divergence(
         [make("c", "input", "fail", 1, sequence=3), make("c", "input", sequence=3), out], Limits()
@@ -191,7 +192,8 @@ def test_the_sentence_names_the_input_that_was_not_compared():
     assert (first.inputs, first.unknown_input) == ("unknown", "c:input:1")
     assert culprit_sentence(first).endswith(
         "; c:input:1 was not compared; whose error it is is not known, as the operator was not "
-        "computed again (that was not asked for, or is done when the run ends)."
+        "computed again (that was not asked for, is done when the run ends, or takes the original "
+        "model)."
     )
 
 

@@ -14,7 +14,9 @@ from onnx_run import OnnxRun, float16_values
 from scene_networks import only_suspect
 
 NOT_KNOWN = "whose error it is is not known, as the operator was not computed again (%s"
-RUN_AGAIN = NOT_KNOWN % "that was not asked for, or is done when the run ends)"
+RUN_AGAIN = (
+    NOT_KNOWN % "that was not asked for, is done when the run ends, or takes the original model)"
+)
 NO_MODEL = NOT_KNOWN % "what it computes is not known without the original model)"
 
 

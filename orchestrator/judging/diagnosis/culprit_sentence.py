@@ -377,7 +377,8 @@ def _unknown(first: FirstDivergence) -> str:
     and what would tell.
     """
     return "whose error it is is not known, as the operator was not computed again (%s)" % (
-        first.not_computed or "that was not asked for, or is done when the run ends"
+        first.not_computed
+        or "that was not asked for, is done when the run ends, or takes the original model"
     )
 
 
