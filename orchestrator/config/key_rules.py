@@ -28,6 +28,26 @@ _DEVICE_KEYS = (
     "devices",
 )
 _ENABLE_KEYS = ("enable", "enable_dump", "dump_enable", "dump_switch")
+#: Arguments of npu_bridge's NPURunConfig (TF Adapter, npu_bridge/estimator/npu/npu_config.py; the
+# older ones' auto_tune_mode, too), which are none of DumpConfig's.
+RUN_CONFIG = frozenset(
+    "iterations_per_loop profiling_config model_dir tf_random_seed save_summary_steps "
+    "save_checkpoints_steps save_checkpoints_secs session_config keep_checkpoint_max "
+    "keep_checkpoint_every_n_hours log_step_count_steps distribute enable_data_pre_proc "
+    "precision_mode enable_reduce_precision variable_format_optimize mix_compile_mode "
+    "hcom_parallel graph_memory_max_size variable_memory_max_size auto_tune_mode dump_config "
+    "stream_max_parallel_num is_tailing_optimization horovod_mode graph_run_mode op_debug_level "
+    "enable_scope_fusion_passes enable_exception_dump op_select_implmode optypelist_for_implmode "
+    "dynamic_input_config aoe_mode work_path buffer_optimize enable_small_channel "
+    "fusion_switch_file enable_compress_weight compress_weight_conf op_compiler_cache_mode "
+    "op_compiler_cache_dir debug_dir hcom_multi_mode dynamic_input dynamic_graph_execute_mode "
+    "dynamic_inputs_shape_range train_distribute eval_distribute local_rank_id local_device_list "
+    "session_device_id distribute_config modify_mixlist op_precision_mode device_type soc_config "
+    "hccl_timeout op_wait_timeout op_execute_timeout HCCL_algorithm customize_dtypes "
+    "op_debug_config memory_config experimental_config topo_sorting_mode aoe_config_file "
+    "insert_op_file stream_sync_timeout event_sync_timeout external_weight es_cluster_config "
+    "deterministic frozen_variable variable_placement jit_compile precision_mode_v2".split()
+)
 _NPU_SWITCHES = ("enable_dump_debug", "dump_debug_mode")
 _OFF: Tuple[Any, ...] = (False, 0, None, "off", "", "0", "false", [], {})
 _IGNORES = "ignored without a word"
@@ -103,7 +123,7 @@ class KeyRules:
 
     def _nearest(self, key: str, names: List[str]) -> Tuple[str, str]:
         near = None
-        if self._left > 0:
+        if self._left > 0 and key not in RUN_CONFIG:
             self._left -= 1
             near = nearest_word(key, names)
         if near:

@@ -18,7 +18,7 @@ from ..base.fast_dataclasses import dataclass
 from ..base.naming import nearest_names
 from .dump_plan import NPU_DEFAULTS
 from .finding import ERROR, NOTE, WARNING, Finding, Findings
-from .key_rules import nearest_word
+from .key_rules import RUN_CONFIG, nearest_word
 from .npu_rules import COMPUTED, OTHER_SETTINGS, SWITCHES
 from .script_names import (
     DUMP_CONFIG,
@@ -405,15 +405,15 @@ class _Reader:
             elif name in NPU_DEFAULTS and name not in by_position:
                 self._give(settings, name, keyword.value)
             else:
-                near = nearest_word(name, names)
+                near = None if name in RUN_CONFIG else _near_option(name)
                 repeated = name in by_position
-                message = "DumpConfig has no argument %r%s" % (
-                    name,
-                    "; did you mean %r?" % near if near else "",
-                )
+                hint = "; did you mean %r?" % near if near else ""
+                fix = near or "one of: " + ", ".join(names)
+                if name in RUN_CONFIG:
+                    hint, fix = ": it is one of NPURunConfig's", "give it to NPURunConfig"
+                message = "DumpConfig has no argument %r%s" % (name, hint)
                 if repeated:
                     message = "DumpConfig gets %s twice, by position and by name" % name
-                fix = near or "one of: " + ", ".join(names)
                 self._places.problem(
                     settings.problems,
                     "repeated-argument" if repeated else "unknown-keyword",
@@ -550,7 +550,7 @@ class _Reader:
         if name in known:
             self._take(settings, name, value, target, block)
             return
-        near = nearest_word(name, list(known))
+        near = None if name in RUN_CONFIG else nearest_word(name, list(known))
         message = "dump_config has no option %r%s" % (
             name,
             "; did you mean %r?" % near if near else "",

@@ -344,7 +344,10 @@ def _json_kind(tree: Dict[str, Any]) -> str:
     if isinstance(ops, list) and ops and isinstance(ops[0], dict) and "check_result" in ops[0]:
         return kinds.CHECK_REPORT
     if isinstance(ops, str) and keys & {"input_desc", "output_desc"}:
-        return kinds.OP_DESCRIPTION
+        given = [tree.get("input_desc"), tree.get("output_desc")]
+        descs = [desc for listed in given if isinstance(listed, list) for desc in listed]
+        is_prototype = any(isinstance(desc, dict) and "param_type" in desc for desc in descs)
+        return kinds.OP_PROTOTYPE if is_prototype else kinds.OP_DESCRIPTION
     if {"backend", "tensors"} <= keys:
         return kinds.MANIFEST
     if {"summary", "rows"} <= keys:

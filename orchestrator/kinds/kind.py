@@ -49,13 +49,14 @@ ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
 INI, SETTINGS, NAMES, MESSAGE_TEXT, YAML = "ini", "settings", "names", "message-text", "yaml"
 RANK_TABLE, TENSOR_PROTO = "rank-table", "tensor-proto"
-AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION = (
+AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION, OP_PROTOTYPE = (
     "aipp",
     "keep-list",
     "converter-config",
     "shell-script",
     "check-report",
     "op-description",
+    "op-prototype",
 )
 
 PLAIN_TEXTS = (TEXT, INI, SETTINGS, NAMES, MESSAGE_TEXT, YAML)
@@ -138,6 +139,7 @@ WORDS: Dict[str, str] = {
     RANK_TABLE: "a table of devices and ranks (HCCL's rank table)",
     CHECK_REPORT: "atc's report of what it supports (check_result.json)",
     OP_DESCRIPTION: "a description of single operators (singleop of atc)",
+    OP_PROTOTYPE: "the prototype of an operator (msopgen's input)",
     GOLDEN: "golden files",
     CONVERTED: "arrays that were converted from dump files",
     MISNAMED: "npy files whose names are not {op}.{output_index}.{timestamp}.npy",

@@ -46,6 +46,9 @@ from ..metrics.row import (
     TARGET_ALONE,
     Row,
 )
+from ..model.graph import ModelGraph
+from ..model.op_groups import groups_of
+from ..model.op_node import OpNode
 from ..model.row_plan import INPUT, OUTPUT
 from ..tensors.tensor import Tensor
 from .engine import Engine
@@ -66,6 +69,10 @@ _NEARER = 0.1
 """How many times nearer than the tensor of its name another must be to be its counterpart, where
 nothing else tells that it is."""
 _BY_HEADER = "paired with %s of the other dump by the original names in the headers"
+_BY_MODEL = (
+    "paired with %s of the other dump: by the model's json the operator is fused of that one and "
+    "those before it"
+)
 _BY_VALUES = "paired with %s of the other dump by its values: no other is as near"
 _BY_READING = (
     "paired with %s of the other dump: the builds fused other operators, and the tensor of that "
@@ -111,8 +118,8 @@ def pair_across_names(engine: Engine) -> None:
     """Compare outputs of TARGET that have no counterpart of their name, or another tensor there,
     with outputs of GOLDEN that have none: another build, or another export, calls operators
     otherwise, and a build that fuses operators calls the result by the name of one of them.
-    Original names in the headers tell which belong together; then what operators of one type read;
-    then values.
+    Original names in the headers and the model's json tell which belong together; then what
+    operators of one type read; then values.
 
     An operator that one build alone has, and that reads the tensor of a name, may have been fused
     into the operator of that name: its output is the counterpart where it is nearer than the tensor
@@ -248,7 +255,8 @@ def _paired(
     builds = _builds(engine, place, ours, theirs)
     chosen: List[_Across] = []
     while True:
-        found = _same_operators(engine, builds, ours, theirs)
+        found = [] if chosen else _last_originals(engine, place, builds, ours, theirs)
+        found += _same_operators(engine, builds, ours, theirs)
         files = {one.row.target_file for one in found}
         of_same = {one.row.golden_file for one in found}
         others = [one for one in theirs if one.rel not in of_same]
@@ -258,7 +266,9 @@ def _paired(
                 found += _counterparts(engine, row, others, reading, by_values=not chosen)
         taken: Set[Tuple[str, str]] = set()
         new: List[_Across] = []
-        for one in sorted(found, key=lambda each: each.distance):
+        for one in sorted(
+            found, key=lambda each: (each.distance >= 0 and not each.read_alike, each.distance)
+        ):
             ends = {("ours", one.row.tensor), ("theirs", other_name(one.row))}
             if not taken & ends:
                 taken |= ends
@@ -303,6 +313,63 @@ def _builds(
         and not (row.verdict == FAIL and _NUMBERED.match(row.op))
     }
     return _Builds(left, right, known)
+
+
+def _last_originals(
+    engine: Engine,
+    place: Place,
+    builds: _Builds,
+    ours: Iterable[Row],
+    theirs: Iterable[_Unpaired],
+) -> List[_Across]:
+    """Return outputs of operators that TARGET's model fused of several beside GOLDEN's output of
+    the one that ran last of them there.
+
+    Ops that share their originals, or have several outputs, are left to what reads them: which
+    output is whose is not known. So are those of which GOLDEN lacks an original, or the
+    first one of what reads it: what GOLDEN holds may be fused otherwise.
+    """
+    graph = engine.graphs.of(place.model)
+    if graph is None:
+        return []
+    ran: Dict[str, int] = {}
+    for rel in builds.theirs.dumps:
+        name = parse_dump_name(os.path.basename(rel))
+        if name is not None:
+            ran[name.op_name] = name.timestamp_us
+    alone = {one.tensor: one for one in theirs}
+    found: List[_Across] = []
+    for row in ours:
+        ops = graph.ops_named(row.op)
+        originals = [sanitise_golden(name) for name in ops[0].originals] if len(ops) == 1 else []
+        if (
+            len(originals) < 2
+            or len(ops[0].output_descs) != 1
+            or not groups_of(graph).stands_alone(ops[0])
+            or not all(name in ran for name in [*originals, *_read_next(graph, ops[0])])
+        ):
+            continue
+        last = alone.get("%s:output:0" % max(originals, key=lambda name: ran[name]))
+        if last is None or last.row.tensor == row.tensor:
+            continue
+        now = _compared_as_same(engine, row, last.row, last.tensor, _BY_MODEL)
+        found += [] if now is None else [_Across(-1.0, now)]
+    return found
+
+
+def _read_next(graph: ModelGraph, op: OpNode) -> Set[str]:
+    """Return the first originals of the operators that read an op, past those put in."""
+    found: Set[str] = set()
+    seen, waiting = {op.position}, [op]
+    while waiting:
+        for reader in graph.consumers(waiting.pop()):
+            if reader.position not in seen:
+                seen.add(reader.position)
+                if reader.originals:
+                    found.add(sanitise_golden(reader.originals[0]))
+                else:
+                    waiting.append(reader)
+    return found
 
 
 def _same_operators(
@@ -603,12 +670,14 @@ class _Beside(NamedTuple):
 class _Across(NamedTuple):
     """The row of an output beside an output of another name, and how far apart they are; below 0
     where original names, or what operators read, tell that they are one tensor. ``is_same``: of one
-    operator.
+    operator. ``read_alike``: the same input of the same operator reads both, by which an output
+    behind a wrong operator is known where others are nearer.
     """
 
     distance: float
     row: Row
     is_same: bool = False
+    read_alike: bool = False
 
 
 def _counterparts(
@@ -635,8 +704,10 @@ def _counterparts(
     ]
     # A name that the other dump has, too, is that of another tensor there.
     nameless = [one for one in alike if not reading.names & {origin[0], one.info.original_name}]
+    read_alike = [one for one in nameless if reading.same_operator_reads(row, one)]
     tried = [(True, one) for one in named[:1]] or sorted(
-        [(reading.tells(row, one), one) for one in nameless], key=lambda each: not each[0]
+        [(one in read_alike or reading.tells(row, one), one) for one in nameless],
+        key=lambda each: (each[1] not in read_alike, not each[0]),
     )
     # One of its own type is not fused into it: it is wrong, whatever is nearer.
     reads_the_same = row.verdict == FAIL and _reads_the_same(engine, row)
@@ -661,8 +732,8 @@ def _counterparts(
             is_nearer and not (reads_the_same and family(one.row.op_type) == family(row.op_type))
         ):
             is_same = fused and reading.heads.get(row.target_file or "") == one.rel
-            found.append(_Across(now.distance, now.row, is_same))
-    return found
+            found.append(_Across(now.distance, now.row, is_same, one in read_alike))
+    return [one for one in found if one.read_alike] or found
 
 
 def _reads_the_same(engine: Engine, row: Row) -> bool:
@@ -707,12 +778,17 @@ class _Reading:
         alone = {one.rel: not one.row.target_file for one in theirs}
         self._of_golden = _Readers(builds.theirs, alone, {rel: rel for rel in builds.theirs.dumps})
 
+    def same_operator_reads(self, row: Row, one: _Unpaired) -> bool:
+        """Return whether the same input of the same operator reads both outputs."""
+        mine = self._of_target.readers.get(row.target_file or "", set())
+        return bool(mine & self._of_golden.readers.get(one.rel, set()))
+
     def tells(self, row: Row, one: _Unpaired) -> bool:
-        """Return whether an output of TARGET may be an output of GOLDEN of another name."""
+        """Return whether an output of TARGET may be an output of GOLDEN of another name, as an
+        operator that one build alone has reads the tensor of the other's name.
+        """
         ours, theirs = self._of_target, self._of_golden
         mine = row.target_file or ""
-        if ours.readers.get(mine, set()) & theirs.readers.get(one.rel, set()):
-            return True
         if row.cause == GOLDEN_MISSING:
             return (one.row.target_file or "") in ours.read.get(mine, ())
         return (row.golden_file or "") in theirs.read.get(one.rel, ())

@@ -227,6 +227,24 @@ def test_an_option_that_has_but_dump_in_common_is_no_misspelling(tmp_path, optio
     assert ("did you mean %r" % near in said) if near else ("did you mean" not in said), said
 
 
+@pytest.mark.parametrize("name", ["op_debug_level", "op_debug_config", "precision_mode"])
+def test_an_argument_of_the_run_config_is_no_misspelt_dump_setting(tmp_path, name):
+    path = tmp_path / "s.py"
+    for text in (
+        "from npu_bridge.npu_init import DumpConfig, NPURunConfig\n"
+        'NPURunConfig(dump_config=DumpConfig(enable_dump=True, dump_path="/", %s=1))\n' % name,
+        "import npu_device\nnpu_device.global_options().dump_config.%s = 1\n" % name,
+        '{"enable_dump": true, "dump_path": "/", "%s": 1}' % name,
+    ):
+        path = path.with_suffix(".json" if text.startswith("{") else ".py")
+        path.write_text(text)
+        said = CliRunner().invoke(check, [str(path)]).output
+        assert name in said and "did you mean" not in said, said
+        if "NPURunConfig" in text:
+            assert "it is one of NPURunConfig's" in said, said
+            assert "fix: give it to NPURunConfig" in said, said
+
+
 def test_the_name_of_the_om_file_settles_the_model_name(folder, tmp_path, om):
     path = tmp_path / "acl.json"
     path.write_text(
@@ -291,6 +309,7 @@ def test_npu_settings_left_out_of_a_plan_are_reported(folder, tmp_path):
         ("keep.cfg", "conv1\nOpType::Pow\n", "a list of operators"),
         ("list.json", '{"gray-list": {"to-add": ["Pow"]}}', "a list of operators for mixed"),
         ("ops.json", '[{"op": "Add", "input_desc": []}]', "a description of single operators"),
+        ("op_add.json", '[{"op": "A", "input_desc": [{"param_type": "required"}]}]', "msopgen's"),
         ("report.json", '{"op": [{"check_result": "success"}]}', "atc's report"),
         ("train", "#!/usr/bin/env python3\nimport acl\n", "a Python script"),
         ("old.cfg", "# off\nUbFusion:off\n\nDeadCode:on\n", "a list of fusions to be switched"),

@@ -62,6 +62,8 @@ FILES = {
     kinds.CONVERTER: b"[ascend_context]\nprecision_mode=enforce_fp32\n",
     kinds.CHECK_REPORT: b'{"op":[{"check_result":"success","name":"c","type":"Conv"}]}',
     kinds.OP_DESCRIPTION: b'[{"op": "Add", "input_desc": [], "output_desc": []}]',
+    kinds.OP_PROTOTYPE: b'[{"op": "Clamp", "language": "cpp", "input_desc": [{"name": "x", '
+    b'"param_type": "required", "format": ["ND"], "type": ["float"]}], "output_desc": []}]',
     kinds.TEXT: b"some words\nand more of them\n",
     kinds.PROTOTXT: b'# a net\nname: "net"\nlayer {\n  name: "conv"\n  type: "Convolution"\n}\n',
     kinds.SOLVER: b'net: "train.prototxt"\nbase_lr: 0.1\nmax_iter: 5\n',

@@ -132,6 +132,18 @@ def test_other_inputs_of_the_two_runs_are_no_operators_fault(tmp_path):
     assert "start:input:0" in text and "makes it: the runs had other inputs. Which of" in text, text
 
 
+def call_by_first_names(model, fused):
+    names = {"".join(chain): chain[0] for chain in fused}
+    model.ops = [
+        replace(
+            op,
+            name=names.get(op.name, op.name),
+            inputs=tuple((names.get(source, source), index) for source, index in op.inputs),
+        )
+        for op in model.ops
+    ]
+
+
 def convolution(folder, name, fused, headers, first_name=False, fault=None):
     """Write the dump of a convolution with BatchNormalization and ReLU, of which some are one op:
     by its name those of all, or that of the first; headers that name originals or do not.
@@ -153,15 +165,7 @@ def convolution(folder, name, fused, headers, first_name=False, fault=None):
     feeds = {"x": random.standard_normal((1, 3, 8, 8)).astype(np.float16).astype(np.float32)}
     model = on_device(str(folder / "net.onnx"), feeds, fused, fault)
     if first_name:
-        names = {"".join(chain): chain[0] for chain in fused}
-        model.ops = [
-            replace(
-                op,
-                name=names.get(op.name, op.name),
-                inputs=tuple((names.get(source, source), index) for source, index in op.inputs),
-            )
-            for op in model.ops
-        ]
+        call_by_first_names(model, fused)
     write_files(str(folder / name), model.dumps())
     write_model(model, str(folder / (name + ".json")), "")
     last = {"".join(chain): chain[-1] for chain in fused}
@@ -236,7 +240,8 @@ def test_behind_a_wrong_op_a_fused_one_is_still_compared_with_the_last(tmp_path,
     code, text = last_sentence(tmp_path, "-f", "new.json", "--original", "net.onnx")
     assert code == 1, text
     row = rows_of(tmp_path)["bn:output:0" if wrong_is_new else "conv:output:0"]
-    assert "of the other dump: the builds fused other operators" in row["reason"], row
+    by = "the builds fused other operators" if wrong_is_new else "by the model's json the operator"
+    assert "of the other dump: " + by in row["reason"], row
     if wrong_is_new:
         assert re.search(r"suspect 1: conv \(Conv\w*\).* nothing is compared with it", text), text
         assert "its output is what is computed times 1.5" in text
@@ -246,6 +251,53 @@ def test_behind_a_wrong_op_a_fused_one_is_still_compared_with_the_last(tmp_path,
         assert "conv (BatchNormalization) is the first operator outside its limits" in text, text
         assert re.search(r"TARGET's conv is right: it is 0\.0\S+ % off .* other run \d\d %", text)
         assert "All operators of TARGET that were computed again are right: exchange" in text
+
+
+@pytest.mark.parametrize("words", [["-f", "new.json"], []])
+def test_a_wrong_fused_op_is_compared_with_the_last_original_though_a_later_op_is_nearer(
+    tmp_path, words
+):
+    random = np.random.RandomState(3)
+    x = random.standard_normal((1, 8, 8, 8)).astype(np.float16).astype(np.float32)
+    weights = [build.weight("w", (random.standard_normal((8, 8, 3, 3)) / 9).astype(np.float32))]
+    scales = {"s": -0.5, "b": 0.5, "m": 0.5, "v": 0.5}
+    weights += [build.weight(key, np.full(8, value, np.float32)) for key, value in scales.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "v"], ["d"], "bn"),
+        helper.make_node("Add", ["d", "x"], ["e"], "add"),
+        helper.make_node("Relu", ["e"], ["f"], "relu"),
+        helper.make_node("GlobalAveragePool", ["f"], ["y"], "gap"),
+    ]
+    values = [[build.value("x", x.shape)], [build.value("y", (1, 8, 1, 1))]]
+    build.save(tmp_path / "net.onnx", build.model(nodes, *values, weights))
+    chains = [("conv", "bn"), ("add", "relu")]
+    for name, fused in (("new", chains), ("old", [])):
+        # Of 0.8 x, bn is off by all of it, and add by 0.2 x.
+        fault = ("bn", lambda array: array + np.float32(0.8) * x) if fused else None
+        model = on_device(str(tmp_path / "net.onnx"), {"x": x}, fused, fault)
+        call_by_first_names(model, fused[:1])
+        first = {"addrelu": "Add"}
+        model.ops = [replace(op, type=first.get(op.name, op.type)) for op in model.ops]
+        write_files(str(tmp_path / name), model.dumps())
+        write_model(model, str(tmp_path / (name + ".json")), "")
+    code, text = last_sentence(tmp_path, *words)
+    rows = rows_of(tmp_path)
+    assert code == 1 and rows["conv:output:0"]["verdict"] == "fail", text
+    assert "paired with bn:output:0 of the other dump: " in rows["conv:output:0"]["reason"]
+    assert ("by the model's json" in rows["conv:output:0"]["reason"]) == bool(words)
+    assert "its output is compared with conv:output:0 of TARGET" in rows["bn"]["reason"], text
+    assert "paired with relu:output:0" in rows["addrelu:output:0"]["reason"]
+    assert "1 operator in old alone: add." in text
+
+
+def test_what_the_other_build_fused_into_the_last_original_is_no_part_of_the_counterpart(tmp_path):
+    convolution(tmp_path, "new", [("conv", "bn")], False, first_name=True)
+    convolution(tmp_path, "old", [("bn", "relu")], False, first_name=True)
+    _, text = last_sentence(tmp_path, "-f", "new.json")
+    rows = rows_of(tmp_path)
+    assert "paired" not in rows["conv:output:0"]["reason"], text
+    assert "paired with bn:output:0" in rows["relu:output:0"]["reason"], text
 
 
 @pytest.mark.parametrize("wrong", ["conv", "bn"])

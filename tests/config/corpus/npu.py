@@ -209,6 +209,11 @@ PYTHON_CASES = [
         [(E, "unknown-keyword", "/dump_pth")],
     ),
     (
+        "call-of-the-run-config",
+        RUN % 'DumpConfig(enable_dump=True, dump_path="@DIR@", op_debug_level=1)',
+        [(E, "unknown-keyword", "/op_debug_level")],
+    ),
+    (
         "call-too-many",
         RUN % 'DumpConfig(True, "@DIR@", None, "all", False, "all", "tensor", None, 1)',
         [(E, "unknown-keyword", "")],
