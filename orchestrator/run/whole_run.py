@@ -55,6 +55,13 @@ if TYPE_CHECKING:
     from .result import RunResult
 
 
+_MANY_ROWS = 1 << 17
+"""Rows above which a column of them is a large array. Of few, what computing again takes is more
+than what judging does, and it takes a quarter more where its arrays are given back at once
+(scripts/bench recompute --culprit --batch 21).
+"""
+
+
 class Source(ABC):
     """Where the files of a run come from that are all there.
 
@@ -400,8 +407,9 @@ class Run:
 
         options = self.options
         places = self._complete_rows()
-        # Columns of all rows come and go from here on.
-        return_large_arrays()
+        if sum(self.store.counted.all().values()) > _MANY_ROWS:
+            # Columns of all rows come and go from here on.
+            return_large_arrays()
         rendering = (self._columns, self._mapping, options.metrics, self.engine.rendered_rows)
         with ResultFiles(self.store, *rendering) as results:
             results.write_tables(on_stage)
