@@ -28,7 +28,7 @@ _DEVICE_KEYS = (
     "devices",
 )
 _ENABLE_KEYS = ("enable", "enable_dump", "dump_enable", "dump_switch")
-#: Arguments of npu_bridge's NPURunConfig (TF Adapter, npu_bridge/estimator/npu/npu_config.py; the
+# Arguments of npu_bridge's NPURunConfig (TF Adapter, npu_bridge/estimator/npu/npu_config.py; the
 # older ones' auto_tune_mode, too), which are none of DumpConfig's.
 RUN_CONFIG = frozenset(
     "iterations_per_loop profiling_config model_dir tf_random_seed save_summary_steps "

@@ -20,8 +20,8 @@ _NEXT_NUMBERS = {
     "with those of the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
 }
-# Elements that are looked at first, and the least of one index.
 _SAMPLED, _FEWEST = 1 << 17, 64
+"""Elements that are looked at first, and the least of one index. Chosen; no trial."""
 _FEW = 0.1
 """Of the largest change, that of half of the indices where only few of them are wrong."""
 
@@ -80,7 +80,7 @@ def by_numbers(written: Written) -> Iterator[Instead]:
 
 def _may_follow(x: Array, y: Array, axis: Optional[int]) -> bool:
     """Tell by some elements whether values may be others by a factor and an offset, one for each
-    index of an axis: a straight line leaves less than half of their spread.
+    index of an axis: a straight line leaves less than half of their spread (chosen; no trial).
     """
     x, y = (
         side.reshape(1, -1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
 import numpy as np
 
@@ -451,9 +451,13 @@ class Recomputer:
         dtype = rounded_to or compute_type(op)
         piece, outputs = self.step.piece(planned, dtype), self.step.outputs(planned, rounded_to)
         assumed, kind = any(feed.assumed for feed in planned.feeds), _kind(piece)
-        parts = PartwiseComparison(
-            piece, self.step.inputs(planned), [output for output, _ in outputs]
-        )
+
+        def comparison_with(piece: Piece) -> PartwiseComparison:
+            return PartwiseComparison(
+                piece, self.step.inputs(planned), [output for output, _ in outputs]
+            )
+
+        parts = comparison_with(piece)
         tight: List[OutputComparison] = []
         if dtype in _COARSE and kind in (PRODUCT, SUM, VECTOR) and piece.rounds_once:
             # Mostly one rounding of what is computed explains all; what else may be off need not be
@@ -466,15 +470,10 @@ class Recomputer:
             tight = parts.measure(TIGHT.get(dtype, Arithmetic()))
             held = piece.with_rounded_numbers() if dtype in _COARSE else None
             if held is not None:
-                parts_of_held = PartwiseComparison(
-                    held, self.step.inputs(planned), [output for output, _ in outputs]
-                )
-                tight = [
-                    of_held if of_held.error.distance < comparison.error.distance else comparison
-                    for comparison, of_held in zip(
-                        tight, parts_of_held.measure(TIGHT.get(dtype, Arithmetic()))
-                    )
-                ]
+                parts_of_held = comparison_with(held)
+                of_held = parts_of_held.measure(TIGHT.get(dtype, Arithmetic()))
+                if _distance(of_held) < _distance(tight):
+                    parts, tight = parts_of_held, of_held
         loose: List[Optional[OutputComparison]] = [None] * len(tight)
         if (
             dtype in LOOSE
@@ -536,3 +535,8 @@ def _kind(piece: Piece) -> str:
     if piece.decides:
         return DECISION
     return MOVE if piece.moves else VECTOR
+
+
+def _distance(comparisons: Iterable[OutputComparison]) -> float:
+    """Return the distances of an operator's outputs from what is computed, added."""
+    return sum(comparison.error.distance for comparison in comparisons)

@@ -68,24 +68,20 @@ def moved_value(value: Value, move: Callable[[Array], Array]) -> Value:
     )
 
 
-# Elements that are looked at first.
-_SAMPLED = 1 << 12
-
-
 def holds_the_same(x: Array, y: Array) -> bool:
     """Tell whether two tensors differ by one rounding to float16 at most, by their norm."""
     if x.size != y.size or x.dtype.kind != y.dtype.kind:
         return False
     x, y = x.reshape(-1), y.reshape(-1)
     # The difference of some is a part of that of all.
-    some = slice(None, None, x.size // _SAMPLED + 1)
-    part = float(np.linalg.norm(np.float64(x[some]) - y[some]))
-    size = float(np.linalg.norm(y if y.dtype == np.float32 else np.float64(y)))
-    if part > 1.01 * SAME_TENSOR * size and np.isfinite(size):
-        return False
-    x, y = np.float64(x), np.float64(y)
-    size = float(np.linalg.norm(y))
-    return bool(size and float(np.linalg.norm(x - y)) <= SAME_TENSOR * size)
+    some = slice(None, None, x.size // _LOOKED_AT + 1)
+    y = np.float64(y)
+    most = SAME_TENSOR * float(np.linalg.norm(y))
+    return bool(
+        most
+        and float(np.linalg.norm(x[some] - y[some])) <= most
+        and float(np.linalg.norm(x - y)) <= most
+    )
 
 
 def explains(written: Written, value: Value, bits: float, fitted: Optional[Array] = None) -> bool:

@@ -33,6 +33,21 @@ from goldwatch.testing.device_model import DeviceModel, DeviceOp, DeviceTensor
 SHAPE = (2, 4, 8, 8)
 
 
+def dump_with_constants(net, device, constants):
+    """Write json and dumps anew: the op called op reads these behind its first input."""
+    changed = DeviceModel(device.name)
+    for one in device.ops:
+        if one.name == "op":
+            for name, values in constants.items():
+                changed.add(DeviceOp(name, "Const", outputs=(DeviceTensor(values),)))
+            inputs = (*one.inputs[:1], *((name, 0) for name in constants))
+            one = dataclasses.replace(one, inputs=inputs)
+        changed.add(one)
+    write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), changed.dumps())
+
+
 @pytest.fixture
 def net(tmp_path):
     return OnnxRun(tmp_path)
@@ -1437,18 +1452,8 @@ def test_other_constants_are_solved_from_the_output_or_read_from_the_dump(net, k
     fault = ("last" if relu else "op", lambda array: wrong(array).astype(array.dtype))
     device = net.prepare(model, {"x": x}, fused, fault)
     if "dumped" in kind:
-        changed = DeviceModel(device.name)
-        for op in device.ops:
-            if op.name == "op":
-                given = {"g": other_gamma, "b": other_beta} if normalises else {"w": other}
-                for name, values in given.items():
-                    changed.add(DeviceOp(name, "Const", outputs=(DeviceTensor(values),)))
-                more = [(name, 0) for name in given]
-                op = dataclasses.replace(op, inputs=(*op.inputs, *more))
-            changed.add(op)
-        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
-        shutil.rmtree(net.path("dump"))
-        write_files(net.path("dump"), changed.dumps())
+        given = {"g": other_gamma, "b": other_beta} if normalises else {"w": other}
+        dump_with_constants(net, device, given)
     said = only_suspect(net.compare()[1]["summary"])["explanations"][0]
     words = {
         "filter": "the device computed Conv with the weights other than the model's in 24 of 24",
@@ -2201,19 +2206,9 @@ def test_whole_numbers_that_the_device_read_are_told(net, kind):
     model = build.model(nodes, [build.value("x", shape)], [build.value("y", out)], numbers)
     device = net.prepare(model, {"x": x}, (), ("op", lambda array: made.astype(array.dtype)))
     if "no dump" not in kind:
-        changed = DeviceModel(device.name)
         given = held if "the model's" in kind else read
-        for one in device.ops:
-            if one.name == "op":
-                for name, values in given.items():
-                    constant = DeviceTensor(np.array(values, np.int64))
-                    changed.add(DeviceOp(name, "Const", outputs=(constant,)))
-                inputs = (*one.inputs[:1], *((name, 0) for name in given))
-                one = dataclasses.replace(one, inputs=inputs)
-            changed.add(one)
-        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
-        shutil.rmtree(net.path("dump"))
-        write_files(net.path("dump"), changed.dumps())
+        given = {name: np.array(values, np.int64) for name, values in given.items()}
+        dump_with_constants(net, device, given)
     said = only_suspect(net.compare()[1]["summary"])["explanations"][0]["sentence"]
     assert {
         "starts and ends": "Slice with the starts and ends of its own dump (inputs 1 and 2), "
@@ -2241,16 +2236,7 @@ def test_a_channel_by_a_factor_is_no_other_constant(net, dumped):
     fault = ("op", lambda array: (array.astype(np.float64) * factors).astype(array.dtype))
     device = net.prepare(model, {"x": x}, (), fault)
     if dumped:
-        changed = DeviceModel(device.name)
-        for one in device.ops:
-            if one.name == "op":
-                for name, values in held.items():
-                    changed.add(DeviceOp(name, "Const", outputs=(DeviceTensor(values),)))
-                one = dataclasses.replace(one, inputs=(*one.inputs[:1], ("g", 0), ("b", 0)))
-            changed.add(one)
-        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
-        shutil.rmtree(net.path("dump"))
-        write_files(net.path("dump"), changed.dumps())
+        dump_with_constants(net, device, held)
     said = only_suspect(net.compare()[1]["summary"])["explanations"]
     assert (
         "index 3 of axis 1 of its output is what is computed times 0.98, all others are right"
@@ -2292,17 +2278,8 @@ def test_filters_by_a_factor_are_named_with_the_bias_as_it_is(net, said, dumped)
     device = net.prepare(build.model(nodes, *ends, given), {"x": x}, (), fault)
     if dumped:
         scaled = times.reshape((8, 1, 1, 1) if kind == "Conv" else (1, 8))
-        changed = DeviceModel(device.name)
-        for one in device.ops:
-            if one.name == "op":
-                held["w"] = (held["w"] * scaled).astype(np.float16)
-                for name, values in held.items():
-                    changed.add(DeviceOp(name, "Const", outputs=(DeviceTensor(values),)))
-                one = dataclasses.replace(one, inputs=(*one.inputs[:1], ("w", 0), ("b", 0)))
-            changed.add(one)
-        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
-        shutil.rmtree(net.path("dump"))
-        write_files(net.path("dump"), changed.dumps())
+        held["w"] = (held["w"] * scaled).astype(np.float16)
+        dump_with_constants(net, device, held)
         said = {
             1: "of its own dump (input 1): the model's, but for %s (" % said[15:].split(",")[0],
             2: "of its own dump (input 1; filters 2 and 5 of 8 are not the model's) (",
@@ -2452,16 +2429,7 @@ def test_what_reproduces_an_output_is_told_the_likeliest_first(net, dumped):
     fault = ("op", lambda array: (-x).astype(array.dtype))
     device = net.prepare(build.model(nodes, *ends, held), {"x": x}, (), fault)
     if dumped:
-        changed = DeviceModel(device.name)
-        for one in device.ops:
-            if one.name == "op":
-                held = DeviceTensor(np.zeros((), np.float16))
-                changed.add(DeviceOp("c", "Const", outputs=(held,)))
-                one = dataclasses.replace(one, inputs=(*one.inputs[:1], ("c", 0)))
-            changed.add(one)
-        write_model(changed, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
-        shutil.rmtree(net.path("dump"))
-        write_files(net.path("dump"), changed.dumps())
+        dump_with_constants(net, device, {"c": np.zeros((), np.float16)})
     said = only_suspect(net.compare()[1]["summary"])["explanations"][0]["sentence"]
     told = "its input 1 of its own dump (input 1): 0; the model says 1 (" if dumped else (
         "Add with its input 1 missing; the model has its input 1 (192 of 192 elements agree, with "

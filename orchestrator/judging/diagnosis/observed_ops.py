@@ -202,7 +202,7 @@ class SomeOps(Sequence[ObservedOp]):
             for part in digests.shared
         ]
         sums = np.zeros(len(self.numbers), np.uint64)
-        unequal = np.zeros(len(self.numbers), bool)
+        is_first = np.zeros(len(self.numbers), bool)
         shared_columns = [np.array(values, np.int64) for values in zip(*told)]
         for begin in range(0, len(rows), _TOGETHER):
             some, of_some = (column[begin : begin + _TOGETHER] for column in (rows, of_op))
@@ -214,13 +214,13 @@ class SomeOps(Sequence[ObservedOp]):
                 column = part[name] + 0.0
                 mixed, alone = _mixed(mixed ^ column.view(np.uint64)), alone | np.isnan(column)
             np.add.at(sums, of_some, mixed)
-            unequal[of_some[alone]] = True
+            is_first[of_some[alone]] = True
         group = self._kinds_as_they_come()
         # Kind by kind, for the sake of memory.
         in_groups = np.argsort(group, kind="stable").astype(np.int32)
         for some in np.split(in_groups, np.cumsum(np.bincount(group))[:-1]):
-            unequal[some[np.unique(sums[some], return_index=True)[1]]] = True
-        return group, unequal
+            is_first[some[np.unique(sums[some], return_index=True)[1]]] = True
+        return group, is_first
 
     def _kinds_as_they_come(self) -> Array:
         """Return a number for each operator, int32, [n], the same for those of a name and type,
