@@ -41,6 +41,9 @@ class ModelGraph:
     in_both
         The names of the ops that the build given as a second model has as well, of the same type
         and originals.
+    as_built
+        The model with the original names of its own file, where ops of a second build have taken
+        their place; else None.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class ModelGraph:
         fx: bool = False,
         unfused: bool = False,
         in_both: FrozenSet[str] = frozenset(),
+        as_built: Optional[ModelGraph] = None,
     ) -> None:
         self.name = name
         self.graph_names = tuple(graph_names)
@@ -63,6 +67,7 @@ class ModelGraph:
         self.fx = fx
         self.unfused = unfused
         self.in_both = in_both
+        self.as_built = as_built
         self._by_name: Dict[str, List[OpNode]] = _index(self.ops, lambda op: [op.name])
         self._by_device: Optional[Dict[str, List[OpNode]]] = None
         self._by_golden: Optional[Dict[str, List[OpNode]]] = None

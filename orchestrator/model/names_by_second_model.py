@@ -105,7 +105,7 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
 
     theirs = {(op.name, op.type, op.originals) for op in unfused.ops}
     in_both = [op.name for op in graph.ops if (op.name, op.type, op.originals) in theirs]
-    return _with_originals(graph, originals, output, frozenset(in_both))
+    return _with_originals(graph, originals, output, frozenset(in_both), graph)
 
 
 def _with_originals(
@@ -113,6 +113,7 @@ def _with_originals(
     originals: Callable[[str], Sequence[str]],
     output: _OutputOf,
     in_both: FrozenSet[str] = frozenset(),
+    as_built: Optional[ModelGraph] = None,
 ) -> ModelGraph:
     def desc_of(op: OpNode, number: int, desc: TensorDesc) -> TensorDesc:
         name = desc.origin_name
@@ -148,4 +149,12 @@ def _with_originals(
                 output_descs=descs,
             )
         )
-    return ModelGraph(graph.name, graph.graph_names, ops, graph.notes, graph.path, in_both=in_both)
+    return ModelGraph(
+        graph.name,
+        graph.graph_names,
+        ops,
+        graph.notes,
+        graph.path,
+        in_both=in_both,
+        as_built=as_built,
+    )

@@ -23,6 +23,7 @@ from typing import (
 
 from ..base.errors import GoldwatchError
 from ..base.naming import parse_dump_name, sanitise_golden
+from ..base.wording import listed
 from ..dumps.dump_file import TensorInfo
 from ..dumps.golden_set import GoldenEntry
 from ..dumps.place import Place
@@ -99,6 +100,10 @@ _INSERTED = (
 )
 _ALONE = "%s build alone has the operator; what runs behind it is compared"
 _ELSEWHERE = "its output is compared with %s of TARGET: the builds fused other operators"
+_OTHER_TENSOR = (
+    "the tensor of that name is another one in the other build: what reads it (%s, there %s) is an "
+    "operator of another name or form, and makes the same: the builds fused other operators"
+)
 
 
 class _Unpaired(NamedTuple):
@@ -127,6 +132,12 @@ def pair_across_names(engine: Engine) -> None:
 
     Must be called once all rows are stored, inside a transaction of the store.
     """
+    _pair_outputs(engine)
+    if not engine.options.exact:
+        engine.put_rows(_of_other_tensors(engine))
+
+
+def _pair_outputs(engine: Engine) -> None:
     rows = list(engine.store.rows(verdict=NOT_COMPARED))
     across: List[Row] = []
     if engine.store.query(_ACROSS):
@@ -547,6 +558,78 @@ def _of_one_build(engine: Engine) -> List[Row]:
                 reason_codes=OTHER_ALONE if golden_alone else TARGET_ALONE,
             ))  # fmt: skip
     return changed
+
+
+def _of_other_tensors(engine: Engine) -> List[Row]:
+    """Return the rows of outputs that are no tensor of the other build, though that has one of the
+    name: one build fused into the operator what the other fused into its reader. Nothing but such
+    readers read it, in both dumps; they differ in name, type or number of inputs, and their outputs
+    agree all the same.
+    """
+    failing: Dict[Place, List[Row]] = {}
+    for row in engine.store.rows(verdict=FAIL):
+        if row.kind == OUTPUT and row.golden_file and not other_name(row) and _of_its_name(row):
+            failing.setdefault(row.place, []).append(row)
+    changed: List[Row] = []
+    for place, outputs in failing.items():
+        stored = list(engine.store.rows(place=place))
+        made = [row for row in stored if row.kind == OUTPUT and row.target_file]
+        wrong = {row.target_file for row in made if row.verdict != PASS}
+        pairs = {
+            row.target_file or "": row.golden_file or ""
+            for row in made
+            if row.golden_file and row.target_file not in wrong
+        }
+        files = [(row.target_file, row.golden_file) for row in stored]
+        ours = _build(engine.options.target, [one for one, _ in files if one], ())
+        theirs = _build(engine.options.golden, [one for _, one in files if one], ())
+        apart = {
+            rel: other
+            for rel, other in pairs.items()
+            if rel in ours.dumps and other in theirs.dumps
+            and (_op_name(rel), ours.types[rel], len(ours.dumps[rel].inputs))
+            != (_op_name(other), theirs.types[other], len(theirs.dumps[other].inputs))
+        }  # fmt: skip
+        for row in outputs if apart else ():
+            number = row.tensor_index or 0
+            readers = _readers_of(ours, row.target_file or "", number)
+            there = _readers_of(theirs, row.golden_file or "", number)
+            if not readers or {apart.get(rel) for rel, _ in readers} != {rel for rel, _ in there}:
+                continue
+            reason = _OTHER_TENSOR % tuple(
+                listed(sorted(_op_name(rel) for rel, _ in files), 2) for files in (readers, there)
+            )
+            changed += [
+                one.but(
+                    verdict=EXPECTED_ABSENT, reason=reason, reason_codes="", cause="",
+                    decided_by="", metrics={},
+                )
+                for one in stored
+                if one.tensor == row.tensor
+                or (one.verdict == FAIL and one.kind == INPUT
+                    and (one.target_file, one.tensor_index) in readers)
+            ]  # fmt: skip
+    return changed
+
+
+def _readers_of(build: Build, rel: str, number: int) -> Set[Tuple[str, int]]:
+    """Return the files of a dump, and which of their inputs, that hold an output of another one."""
+    if rel not in build.dumps or number >= len(build.dumps[rel].outputs):
+        return set()
+    made = build.dumps[rel].outputs[number]
+    return {
+        (other, info.index)
+        for other, dump in build.dumps.items()
+        for info in dump.inputs
+        if other != rel
+        and info.size_bytes == made.size_bytes
+        and build.digest(other, INPUT, info) == build.digest(rel, OUTPUT, made)
+    }
+
+
+def _op_name(rel: str) -> str:
+    name = parse_dump_name(os.path.basename(rel))
+    return "" if name is None else name.op_name
 
 
 def _outputs_by_bytes(engine: Engine, rows: Iterable[Row]) -> Dict[Tuple[Place, bytes], Row]:

@@ -28,6 +28,7 @@ import numpy as np
 from ..base.element_types import element_count
 from ..base.errors import GoldwatchError
 from ..base.manifest import read_manifest
+from ..base.naming import sanitise_device
 from ..base.notes import ORIGINAL_CHANGED, Note, note
 from ..dumps.dump_tree import StepFolder
 from ..dumps.folder_listing import Signature
@@ -46,6 +47,7 @@ from ..judging.diagnosis.observed_ops import ObservedOp, SomeOps
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
+from ..model.row_plan import OUTPUT
 from ..recomputing.attributes_and_constants import (
     AttributesAndConstants,
     attributes_and_constants,
@@ -83,6 +85,7 @@ Key = Tuple[Place, str, int]
 
 _ASSUMED = "assumed"
 _NOT_BY_GOLDEN = "golden data do not follow from golden data by what is computed"
+_OTHER_BUILD = "the json is not of the om that was dumped, whose operator may be another one"
 
 _TOGETHER, _MOST_THREADS = 1 << 22, 4
 """Operators with so few elements are computed at the same time, each in 256 MiB at most, in so many
@@ -206,7 +209,7 @@ class Recomputation:
         originals: Dict[str, Optional[Original]] = {}
         notes = len(self.notes)
         for op in ops:
-            graph = self._engine.graphs.of(op.place.model)
+            graph = self._graph(op.place)
             node = None if graph is None else graph.op(op.name)
             if graph is None or node is None:
                 continue
@@ -299,7 +302,8 @@ class Recomputation:
 
         Where golden data do not follow from golden data by the same computation either, it is not
         what the operator computes, or golden data are wrong: nobody is convicted by it. Nor where
-        an output overflows because another wrong operator made its inputs large.
+        an output overflows because another wrong operator made its inputs large, nor where the
+        model is of another build than the dump.
         """
         verdicts = judge_recomputed(self._computed)
         wrong = [key for key, one in verdicts.items() if one.state == WRONG]
@@ -317,6 +321,8 @@ class Recomputation:
         for key in wrong:
             if self._golden_follows[key] is False:
                 verdicts[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _NOT_BY_GOLDEN)
+            elif self._is_of_other_build(key[0], key[1]):
+                verdicts[key] = RecomputationVerdict(UNKNOWN, None, 0.0, _OTHER_BUILD)
         for key, one in self._overflowed_behind(verdicts).items():
             verdicts[key] = one._replace(state=RIGHT, times=1.0)
         return verdicts
@@ -336,7 +342,7 @@ class Recomputation:
         others = {(place, op) for place, op, _ in wrong.keys() - overflowed.keys()}
         behind = {}
         for (place, op, number), one in overflowed.items():
-            graph = self._engine.graphs.of(place.model)
+            graph = self._graph(place)
             if graph is None or not any(
                 (place, before.name) in others for before in graph.predecessors(op, len(graph.ops))
             ):
@@ -347,6 +353,37 @@ class Recomputation:
             ):
                 behind[place, op, number] = one
         return behind
+
+    def _graph(self, place: Place) -> Optional[ModelGraph]:
+        """Return the model of a place, with the original names of its own file."""
+        graph = self._engine.graphs.of(place.model)
+        return graph and (graph.as_built or graph)
+
+    def _is_of_other_build(self, place: Place, op: str) -> bool:
+        """Tell whether, of two builds' dumps, TARGET is not of the build that the json is of: it
+        has ops that the json lacks, or the op's output is that of another one of the json, which
+        has no dump. Against golden data the rows themselves show it.
+        """
+        graph = self._graph(place)
+        if graph is None or self._engine.goldens.kind != "npu":
+            return False
+        dumped = {file.op_name for file in self._engine.catalogue.by_place().get(place, ())}
+        knows = self._engine.places.planner(place).knows
+        if not all(map(knows, dumped)):
+            return True
+        from .pairing_of_builds import other_name
+
+        others = (
+            other_name(row).rsplit(":", 2)[0]
+            for row in self._engine.store.rows(place=place, op=op)
+            if row.kind == OUTPUT
+        )
+        return any(
+            sanitise_device(other.name) not in dumped
+            for name in others
+            if name
+            for other in graph.ops_named(name)
+        )
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
         """Return an output side by side with what is computed of the device's own inputs; None
@@ -591,7 +628,7 @@ class Recomputation:
         """Return what the model's json and the dump tell of an op that was made from one original;
         None where that is not known.
         """
-        graph = self._engine.graphs.of(op.place.model)
+        graph = self._graph(op.place)
         named = graph.ops_named(op.name) if graph is not None else ()
         node = next((node for node in named if node.type == op.type), None)
         if graph is None or node is None or len(node.originals) > 1:
@@ -652,7 +689,7 @@ class Recomputation:
         """
         if files is None and not self._has_files(place):
             return None
-        graph = self._engine.graphs.of(place.model)
+        graph = self._graph(place)
         if graph is None:
             return None
         opened = self._original(graph.path or "", place)

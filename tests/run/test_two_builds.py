@@ -291,13 +291,52 @@ def test_a_wrong_fused_op_is_compared_with_the_last_original_though_a_later_op_i
     assert "1 operator in old alone: add." in text
 
 
-def test_what_the_other_build_fused_into_the_last_original_is_no_part_of_the_counterpart(tmp_path):
-    convolution(tmp_path, "new", [("conv", "bn")], False, first_name=True)
-    convolution(tmp_path, "old", [("bn", "relu")], False, first_name=True)
-    _, text = last_sentence(tmp_path, "-f", "new.json")
+@pytest.mark.parametrize("wrong", [None, "conv2", "conv"])
+@pytest.mark.parametrize("words", [(), ("-f", "new.json"), ("-f", "old.json")])
+@pytest.mark.parametrize("fused_is_new", [True, False])
+def test_an_operator_that_two_builds_fuse_with_either_neighbour_is_another_tensor_in_each(
+    tmp_path, fused_is_new, words, wrong
+):
+    """Each build has a convolution of the name, with the normalisation in one of the two."""
+    names = ("new", "old") if fused_is_new else ("old", "new")
+    for name, fused in zip(names, (("conv", "bn"), ("bn", "relu"))):
+        fault = (wrong, lambda array: array * np.float32(1.5)) if name == "new" and wrong else None
+        convolution(tmp_path, name, [fused], False, first_name=True, fault=fault)
+    code, text = last_sentence(tmp_path, *words)
     rows = rows_of(tmp_path)
-    assert "paired" not in rows["conv:output:0"]["reason"], text
-    assert "paired with bn:output:0" in rows["relu:output:0"]["reason"], text
+    across = ("relu", "bn") if fused_is_new else ("bn", "relu")
+    row = rows["%s:output:0" % across[0]]
+    assert row["reason_codes"] == "paired_across=%s:output:0" % across[1], row
+    is_right = wrong != "conv"
+    for tensor in ("conv:output:0", "%s:input:0" % across[0]):
+        assert rows[tensor]["verdict"] == ("expected_absent" if is_right else "fail"), text
+    assert code == (wrong is not None), text
+    first = re.search(r"(\w+) \(\w+\) is the first operator outside its limits", text)
+    assert (first and first.group(1)) == wrong, text
+    if wrong is None:
+        assert "suspect" not in text and " 0 wrong" in text or not words, text
+    assert last_sentence(tmp_path, *words)[0] == code  # goes on with the store
+    assert rows_of(tmp_path) == rows
+
+
+@pytest.mark.parametrize("first_name", [True, False])
+@pytest.mark.parametrize("given", ["fused", "plain", "second"])
+def test_two_right_builds_accuse_nobody_whichever_json_is_given(tmp_path, given, first_name):
+    """The json of the other build, or a second one that is itself fused: an original in its place
+    is not what the operator computes.
+    """
+    chains = [("conv", "bn", "relu")]
+    convolution(tmp_path, "new", chains, False, first_name=first_name)
+    convolution(tmp_path, "old", chains if given == "second" else [], False, first_name=first_name)
+    for new, old in (("new", "old"), ("old", "new")):
+        json_of = {"fused": "new", "plain": "old", "second": new}[given]
+        words = ["-f", json_of + ".json"]
+        words += ["--unfused-om", old + ".json"] if given == "second" else []
+        words = ["goldwatch", "compare", new, old, *words, "-o", new + "_out"]
+        text = " ".join(run_here(words, tmp_path).stdout.split())
+        summary = json.loads((tmp_path / (new + "_out") / "result.json").read_text())["summary"]
+        assert not summary["suspects"] and " 0 fail" in text, text
+        assert not (summary["recomputed"] or {}).get("wrong"), text
 
 
 @pytest.mark.parametrize("wrong", ["conv", "bn"])
