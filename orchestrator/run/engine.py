@@ -8,7 +8,18 @@ import os
 from array import array
 from dataclasses import replace
 from functools import lru_cache
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from ..base.notes import Note
 from ..dumps.folder_listing import Signature, look_at
@@ -26,8 +37,9 @@ from .golden_files import Goldens
 from .pair_queue import PairQueue
 from .places import Places, Slices
 from .progress import Progress
-from .reusable_rows import ReusableRows, reusable_rows, same_model
+from .reusable_rows import ReusableRows, same_model
 from .target_file import (
+    DELETED,
     EARLIER,
     HELD,
     NOTHING,
@@ -133,7 +145,7 @@ class Engine:
         self._list_stored = list_stored
         self._stored_rows: List[Row] = []
         self._planned_for = 0
-        self._reusable = ReusableRows()
+        self._reusable: Optional[ReusableRows] = None
         self.rendered_rows = RenderedRowCache(os.path.dirname(store.path), RowFiles(catalogue))
         self.prepare_rows(None)
 
@@ -164,24 +176,17 @@ class Engine:
         """Reuse the rows in the store whose files have not changed; ``same``: they were planned
         with the present models.
         """
-        self._reusable = reusable = reusable_rows(
-            self.store, self.catalogue.root, self.goldens.folder
-        )
-        if not same:
-            reusable.valid.clear()
+        self._reusable = ReusableRows(self.store, self.catalogue.root, self.goldens.folder)
         with self.store.transaction():
-            for path in (
-                reusable.outdated
-                if same
-                else [os.path.join(self.catalogue.root, rel) for rel in reusable.with_rows]
-            ):
-                self.store.put_file(path, 0, 0, OUTDATED)
-            for path, deleted in reusable.gone if keep_gone else ():
-                file, _ = self.meet(path)
-                if file is not None and file.state != EARLIER:
-                    file.remember(deleted)
-                    self.places.note(file)
-                    self._note_come(file)
+            for path, state in self._reusable.changed_files(same):
+                if state == OUTDATED:
+                    self.store.put_file(path, 0, 0, OUTDATED)
+                elif keep_gone:
+                    file, _ = self.meet(path)
+                    if file is not None and file.state != EARLIER:
+                        file.remember(deleted=state == DELETED)
+                        self.places.note(file)
+                        self._note_come(file)
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
         """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the
@@ -191,7 +196,7 @@ class Engine:
         file, earlier = self.catalogue.meet(path)
         if file is None or revision == self.catalogue.files.revision:
             return file, False
-        file.has_rows = file.rel in self._reusable.with_rows
+        self._note_rows(file)
         self.places.planner(file.place)
         if earlier is not None:
             self._supersede(earlier, file)
@@ -202,13 +207,22 @@ class Engine:
     def take(self, row: Row) -> TargetFile:
         """Return a file as :meth:`Catalogue.take` does; it is accepted, but never planned here."""
         file = self.catalogue.take(row)
-        file.has_rows = file.rel in self._reusable.with_rows
+        self._note_rows(file)
         return file
+
+    def _note_rows(self, file: TargetFile) -> None:
+        if self._reusable is not None:
+            file.has_rows = file.from_before = self.store.table.has_file(file.rel)
+
+    def _take_reusable(self, file: TargetFile) -> Mapping[str, Optional[str]]:
+        """Return key and golden file of the rows of an earlier start that hold still; once."""
+        asked, file.from_before = file.from_before, False
+        return self._reusable.rows(file) if asked and self._reusable is not None else {}
 
     def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
         """Replace the rows of an earlier dump by those of a newer one."""
         earlier.supersede()
-        self._reusable.take(earlier)
+        earlier.from_before = False
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
         self.store.events.omit(
             earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel
@@ -250,7 +264,7 @@ class Engine:
         lead = self.slices.lead(file)
         if file == lead and (self.closing or self.slices.all_there(file)):
             # Which files a row was joined from is not stored: they are joined again.
-            self._reusable.take(file)
+            file.from_before = False
             return self.slices.plan(file)
         if not self.closing:
             file.hold()
@@ -280,7 +294,7 @@ class Engine:
             else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
         )
         rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
-        valid = self._reusable.take(file)
+        valid = self._take_reusable(file)
         if file.has_rows:
             planned = [*rows, *held_back, *(task.row for task in plan.tasks)]
             self.remove_rows(file, {row_key(row) for row in planned}, "the file has changed")

@@ -3,102 +3,89 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from itertools import islice
+from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..base.fast_dataclasses import dataclass
 from ..dumps.folder_listing import look_at
-from ..metrics.row import FAIL, PASS
-from ..store.row_sql import row_key
 from ..store.store import RunStore
-from .target_file import DELETED_PREFIX, OUTDATED, TargetFile
+from .target_file import DELETED, DELETED_PREFIX, GONE, OUTDATED, TargetFile
+
+_AT_ONCE = 100
 
 
-@dataclass
 class ReusableRows:
-    """The rows that hold still.
+    """The rows that were compared from files that have not changed since.
 
-    Attributes
-    ----------
-    valid
-        By target file (relative): its signature's text, and the golden file of each row by key.
-    with_rows
-        The target files that have rows.
-    gone
-        Path and whether we deleted it, of target files that were compared and are no longer there.
-    outdated
-        Paths of files whose rows do not hold.
-    """
-
-    valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = field(default_factory=dict)
-    with_rows: Set[str] = field(default_factory=set)
-    gone: List[Tuple[str, bool]] = field(default_factory=list)
-    outdated: Set[str] = field(default_factory=set)
-
-    def take(self, file: TargetFile) -> Dict[str, Optional[str]]:
-        """Return key and golden file of a file's rows, if it is as it was when they were stored;
-        once.
-        """
-        if not self.valid:
-            return {}
-        text, rows = self.valid.pop(file.rel, ("", {}))
-        return rows if file.signature is not None and file.signature.text == text else {}
-
-
-def reusable_rows(store: RunStore, target: str, golden: str) -> ReusableRows:
-    """Return which rows were compared from files that have not changed since; files that have gone
-    cannot have changed.
+    They stay in the store, and are asked for file by file: of a million, objects took 0.6 KB each.
 
     Parameters
     ----------
     target, golden
         What the rows' files are relative to; TARGET absolute, links resolved.
     """
-    noted = store.files()
-    files: Dict[str, Tuple[bool, bool, str]] = {}
-    golden_files: Dict[str, bool] = {}
-    result = ReusableRows()
-    for row in store.rows("arrival"):
-        rel = row.target_file
-        if rel is None:
-            continue
-        result.with_rows.add(rel)
-        if row.verdict not in (PASS, FAIL):
-            continue
-        path = os.path.join(target, rel)
-        if path not in files:
-            files[path] = _judge(path, noted, result)
-        valid, there, text = files[path]
-        if valid and there and row.golden_file is not None:
-            valid = _unchanged(os.path.join(golden, row.golden_file), noted, golden_files)
-        if valid:
-            result.valid.setdefault(rel, (text, {}))[1][row_key(row)] = row.golden_file
-        else:
-            result.outdated.add(path)
-    return result
 
+    def __init__(self, store: RunStore, target: str, golden: str) -> None:
+        self._store, self._target = store, target
+        self._other_golden = set(self._changed_golden(golden))
 
-def _judge(path: str, noted: Any, result: ReusableRows) -> Tuple[bool, bool, str]:
-    """Return whether a target file is as it was compared, whether it is there, and its signature's
-    text.
-    """
-    record, signature = noted.get(path), look_at(path)
-    state = record.state if record is not None else OUTDATED
-    deleted = state.startswith(DELETED_PREFIX)
-    text = state[len(DELETED_PREFIX) :] if deleted else state
-    valid = state != OUTDATED and (signature is None or signature.text == text)
-    if valid and signature is None:
-        result.gone.append((path, deleted))
-    return valid, signature is not None, text
+    def _changed_golden(self, golden: str) -> Iterator[str]:
+        for files in _some(self._store.table.golden_files()):
+            paths = [os.path.join(golden, file) for file in files]
+            noted = self._store.files([os.path.realpath(path) for path in paths])
+            for file, path in zip(files, paths):
+                record, signature = noted.get(os.path.realpath(path)), look_at(path)
+                if record is None or signature is None or record.state != signature.text:
+                    yield file
 
+    def changed_files(self, same: bool) -> Iterator[Tuple[str, str]]:
+        """Yield each file whose rows do not hold, ``outdated``, and those that are no longer there
+        though their rows hold, ``gone`` or, where we removed them, ``deleted``.
 
-def _unchanged(path: str, noted: Any, known: Dict[str, bool]) -> bool:
-    if path not in known:
-        record, signature = noted.get(os.path.realpath(path)), look_at(path)
-        known[path] = (
-            record is not None and signature is not None and record.state == signature.text
+        Parameters
+        ----------
+        same
+            Whether the rows were planned with the present models; if not, none hold.
+        """
+        for files in _some(self._store.table.compared_files()):
+            paths = [os.path.join(self._target, file) for file in files]
+            noted = self._store.files(paths)
+            for file, path in zip(files, paths):
+                signature = look_at(path)
+                state = noted[path].state if path in noted else OUTDATED
+                if (
+                    not same
+                    or state == OUTDATED
+                    or (signature is not None and _compared_as(state) != signature.text)
+                    or (signature is not None and self._with_other_golden(file))
+                ):
+                    yield path, OUTDATED
+                elif signature is None:
+                    yield path, DELETED if state.startswith(DELETED_PREFIX) else GONE
+
+    def _with_other_golden(self, file: str) -> bool:
+        return bool(self._other_golden) and not self._other_golden.isdisjoint(
+            self._store.table.compared_of_file(file).values()
         )
-    return known[path]
+
+    def rows(self, file: TargetFile) -> Mapping[str, Optional[str]]:
+        """Return key and golden file of a file's rows, if it is as it was when they were stored."""
+        record = self._store.files([file.path]).get(file.path)
+        if (
+            record is None
+            or file.signature is None
+            or _compared_as(record.state) != file.signature.text
+        ):
+            return {}
+        return self._store.table.compared_of_file(file.rel)
+
+
+def _some(files: Iterator[str]) -> Iterator[List[str]]:
+    return iter(lambda: list(islice(files, _AT_ONCE)), [])
+
+
+def _compared_as(state: str) -> str:
+    """Return the text of the signature that a file was compared with."""
+    return state[len(DELETED_PREFIX) :] if state.startswith(DELETED_PREFIX) else state
 
 
 def same_model(store: RunStore, models: Sequence[str]) -> bool:

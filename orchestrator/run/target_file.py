@@ -88,7 +88,8 @@ class FileColumns:
         What ``folder``, ``op`` and ``tensors`` number.
     names, ends
         The files' own names in UTF-8, one behind the other, and where each ends.
-    folder, op, timestamp_us, state, expected_bytes, missing, choice, tensors, has_rows
+    folder, op, timestamp_us, state, expected_bytes, missing, choice, tensors, has_rows,
+    from_before
         Of each file, as :class:`TargetFile` tells.
     signature
         The four columns of :class:`Signature`; where there is none the first is -1.
@@ -101,7 +102,7 @@ class FileColumns:
         self.ops, self.counts = _Numbered(), _Numbered()
         self.names, self.ends = bytearray(), array("q")
         self.folder, self.op, self.timestamp_us = array("I"), array("I"), array("q")
-        self.state, self.has_rows = array("B"), array("B")
+        self.state, self.has_rows, self.from_before = array("B"), array("B"), array("B")
         self.missing, self.tensors = array("I"), array("I")
         self.expected_bytes, self.choice = array("q"), array("q")
         self.signature = tuple(array(code) for code in "qqQq")
@@ -134,7 +135,7 @@ class FileColumns:
 
     def _lengthen(self) -> None:
         """Append lines of which nothing is known."""
-        others = (self.state, self.has_rows, self.missing, self.tensors)
+        others = (self.state, self.has_rows, self.from_before, self.missing, self.tensors)
         sizes, *more = self.signature
         sizes.extend([-1] * _LINES)
         for column in (*others, self.expected_bytes, self.choice, *more):
@@ -235,6 +236,8 @@ class TargetFile:
         the newest counts.
     has_rows
         Whether the store may hold rows of it.
+    from_before
+        Whether these are of an earlier start, and were not asked for so far.
     slices
         The files of its op's other slices, where it stands for them all.
     regions
@@ -313,6 +316,15 @@ class TargetFile:
     @has_rows.setter
     def has_rows(self, has_rows: bool) -> None:
         self.columns.has_rows[self.number] = has_rows
+
+    @property
+    def from_before(self) -> bool:
+        """Whether these rows are of an earlier start, and were not asked for so far."""
+        return bool(self.columns.from_before[self.number])
+
+    @from_before.setter
+    def from_before(self, from_before: bool) -> None:
+        self.columns.from_before[self.number] = from_before
 
     def _move(self, name: str) -> None:
         sources, target = _MOVES[name]

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
-from ..metrics.row import KEPT_FORMS, Row
+from ..metrics.row import FAIL, KEPT_FORMS, PASS, Row
 from .facts_and_events import VOID, EventLog, write_fact
 from .row_schema import (
     COLUMNS,
@@ -37,6 +37,13 @@ _KEYS_AT_ONCE = 500
 _UNNUMBERED = (
     'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?'
     % ", ".join(PLACE_COLUMNS)
+)
+_COMPARED = "('%s', '%s')" % (PASS, FAIL)
+_ABOUT_NONE = "SELECT 1 FROM row_at_place WHERE target_file IS NULL LIMIT 1"
+_OF_FILE = "SELECT 1 FROM row_at_place WHERE target_file = ? LIMIT 1"
+_COMPARED_OF_FILE = (
+    "SELECT key, golden_file FROM row_at_place LEFT JOIN tensor ON tensor.id = tensor_id WHERE "
+    "target_file = ? AND verdict IN " + _COMPARED
 )
 
 
@@ -268,15 +275,37 @@ class RowTable:
 
     def target_files(self) -> Iterator[Optional[str]]:
         """Yield the distinct target files of all rows; None where there are rows about none."""
-        sql = (
-            "SELECT DISTINCT target_file FROM row WHERE target_file %s ORDER BY target_file LIMIT ?"
+        yield from (None for _ in self._connection.query(_ABOUT_NONE))
+        yield from self._distinct("target_file", "row_at_place", "target_file IS NOT NULL")
+
+    def compared_files(self) -> Iterator[str]:
+        """Yield the distinct target files of rows that were compared."""
+        return self._distinct("target_file", "row_at_place", "verdict IN " + _COMPARED)
+
+    def golden_files(self) -> Iterator[str]:
+        """Yield the distinct golden files of tensors."""
+        return self._distinct("golden_file", "tensor", "golden_file IS NOT NULL")
+
+    def _distinct(self, column: str, table: str, where: str) -> Iterator[str]:
+        """Yield the distinct values of a column, in order, some at a time: rows may be written
+        meanwhile.
+        """
+        sql = "SELECT DISTINCT {0} FROM {1} WHERE {2} AND {0} %s ORDER BY {0} LIMIT ?".format(
+            column, table, where
         )
-        page = self._connection.query(sql % "IS NULL", (1,))
-        yield from (None for _ in page)
         page = self._connection.query(sql % "IS NOT NULL", (_PIECE_LINES,))
         while page:
-            yield from (from_sql_text(target) for (target,) in page)
+            yield from (from_sql_text(value) for (value,) in page)
             page = self._connection.query(sql % "> ?", (*page[-1], _PIECE_LINES))
+
+    def has_file(self, target_file: str) -> bool:
+        """Tell whether there are rows about a target file."""
+        return bool(self._connection.query(_OF_FILE, (to_sql_text(target_file),)))
+
+    def compared_of_file(self, target_file: str) -> Dict[str, Optional[str]]:
+        """Return the golden file of each row about a target file that was compared, by its key."""
+        lines = self._connection.query(_COMPARED_OF_FILE, (to_sql_text(target_file),))
+        return {from_sql_text(key): from_sql_text(golden) for key, golden in lines}
 
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
