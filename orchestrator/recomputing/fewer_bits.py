@@ -152,11 +152,16 @@ def _steps(given: Array, actual: Array, written: Written) -> Optional[Tuple[int,
     begins = np.flatnonzero(np.append(True, np.diff(a) != 0))
     behind = np.minimum(np.append(begins[1:], x.size), x.size - 1)
     low, high = np.minimum.reduceat(y, begins), np.maximum.reduceat(y, begins)
-    steps = (high > low) & (begins > 0) & (begins < begins[-1])
+    inside = (begins > 0) & (begins < begins[-1])
+    steps = inside & (high > low)
     # Beyond a table's ends an operator is computed, or its result is one number.
     read = steps | np.logical_or.reduceat(wrong, begins)
-    values = np.count_nonzero(np.diff(y)[np.repeat(read, np.diff(np.append(begins, x.size)))[1:]])
-    if 4 * np.count_nonzero(read) > values or np.count_nonzero(steps) < STEPS:
+    sizes = np.diff(np.append(begins, x.size))
+    values, between = (
+        np.count_nonzero(np.diff(y)[np.repeat(some, sizes)[1:]]) for some in (read, read & inside)
+    )
+    # The ends do not tell: one of them holds all that is cut off.
+    if 4 * np.count_nonzero(read & inside) > between or np.count_nonzero(steps) < STEPS:
         return None
     # What is computed in the middle of a step may lie between two of the input's values.
     low = np.minimum(low, np.minimum(y[begins - 1], y[behind]))

@@ -538,7 +538,7 @@ def _by_factors(
     changed &= (usable.sum(1) >= _LEAST_TOLD) & (np.abs(factors - 1.0) > least)
     here = np.flatnonzero(changed)
     # What is 0 is told as what is left, and all of an output by a factor as that.
-    if not here.size or not np.any(added[here]):
+    if not here.size or not np.any(added[here]) or _times_one(target, made, usable, rest):
         return None
     short, bits = np.ones(count), 0.0
     for at in here:
@@ -566,6 +566,16 @@ def _by_factors(
     scaled = (own * short.reshape(wide)).astype(own.dtype)
     variant = _with_constant(node, place, scaled, words + ", what is added as it is")
     return Solved(number, node, variant, bits)
+
+
+def _times_one(target: Array, made: Array, usable: Array, rest: Array) -> bool:
+    """Tell whether all of an output is what is computed times one factor, as near as a factor for
+    each filter, which leaves ``rest``, comes to it.
+    """
+    target, made = (np.where(usable, side, 0.0) for side in (target, made))
+    squares = float(np.square(made).sum())
+    factor = float((target * made).sum()) / squares if squares else 1.0
+    return bool(np.square(target - factor * made).sum() <= _AS_NEAR * rest.sum())
 
 
 def _of_each(

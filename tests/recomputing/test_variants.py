@@ -23,6 +23,7 @@ from goldwatch.judging.diagnosis.recomputation_explanations import by_variants
 from goldwatch.operators import Node
 from goldwatch.operators.elementwise import erf
 from goldwatch.operators.value_with_error import Value
+from goldwatch.recomputing.fewer_bits import from_table
 from goldwatch.recomputing.run_variants import PARTS, written_instead
 from goldwatch.recomputing.variant_search import Explained, VariantSearch, agreement
 from goldwatch.recomputing.variant_trials import Output, agreeing
@@ -2289,6 +2290,35 @@ def test_filters_by_a_factor_are_named_with_the_bias_as_it_is(net, said, dumped)
     assert (
         "the device computed %s with " % kind + ("the weights " * dumped) + said in told["sentence"]
     )
+
+
+def test_one_factor_of_all_is_not_one_for_each_filter(net):
+    """Rounded sums give each filter a factor of its own, which fits as well."""
+    random = np.random.RandomState(1)
+    x = random.standard_normal((2, 16, 20, 20)).astype(np.float16).astype(np.float32)
+    held = {
+        "w": 0.1 * random.standard_normal((24, 16, 3, 3)),
+        "b": 0.02 * random.standard_normal(24),
+    }
+    nodes = [node("Neg", ["x"], ["t"], name="first"),
+             node("Conv", ["t", "w", "b"], ["u"], name="op"),
+             node("Sin", ["u"], ["y"], name="last")]  # fmt: skip
+    given = [build.weight(name, array.astype(np.float32)) for name, array in held.items()]
+    ends = [build.value("x", x.shape)], [build.value("y", None)]
+    fault = ("op", lambda array: (array * np.float32(0.98)).astype(array.dtype))
+    net.prepare(build.model(nodes, *ends, given), {"x": x}, (), fault)
+    (told,) = only_suspect(net.compare()[1]["summary"])["explanations"][:1]
+    assert "its output is what is computed times 0.98 (" in told["sentence"]
+
+
+def test_values_that_are_cut_off_are_not_read_from_a_table():
+    """Where what is computed has more digits than the device's numbers, some of these are equal."""
+    x = np.linspace(-3, 3, 4096, dtype=np.float32)
+    made = 1 / (1 + np.exp(-x.astype(np.float64)))
+    equal = np.where(np.arange(4096) % 64 == 1, np.roll(made, 1), made)
+    cut = np.minimum(equal, 0.3).astype(np.float32)
+    output = Output((0, 0), cut, Value(made), "float32")
+    assert not list(from_table(Written(output, list, excess, [x])))
 
 
 @pytest.mark.parametrize(

@@ -530,7 +530,7 @@ KINDS: Dict[str, Kind] = {
     "tail-garbage": Kind(_part("tail", True), _PART),
     "row-everywhere": Kind(_broadcast_row, ("not-written: first", "attribute: first index")),
     "one-nan": Kind(_one_value(np.nan), ("nan",)),
-    "one-inf": Kind(_one_value(np.inf), ("overflow",)),
+    "one-inf": Kind(_one_value(np.inf), ("overflow", "unexplained: Inf on one side only")),
     "overflow": Kind(_overflow, ("overflow",)),
     "saturated": Kind(_saturated, ("saturation",)),
     "flushed": Kind(_flushed, ("flush-to-zero", "activation: computed below")),
