@@ -123,11 +123,25 @@ class SomeRecords:
         if not len(self._rows):
             return np.empty(0, self._file.dtype[key])
         column = np.empty(len(self._rows), self._file.dtype[key])
-        # Part by part: what is asked for together mostly lies together.
         for begin in range(0, len(column), _IN_ORDER):
-            rows = self._rows[begin : begin + _IN_ORDER]
-            first, last = int(rows.min()), int(rows.max())
-            column[begin : begin + _IN_ORDER] = self._file.column(key, first, last + 1)[
-                rows - first
-            ]
+            self._read(key, self._rows[begin : begin + _IN_ORDER], column[begin:])
         return column
+
+    def _read(self, key: str, rows: Array, column: Array) -> None:
+        """Fill the begin of a column with a field of some records, a part of the file at a time:
+        what is asked for together mostly lies together.
+        """
+        first, last = int(rows.min()), int(rows.max())
+        if last - first < _IN_ORDER:
+            column[: len(rows)] = self._file.column(key, first, last + 1)[rows - first]
+            return
+        order = np.argsort(rows, kind="stable")
+        low = 0
+        while low < len(rows):
+            first = int(rows[order[low]])
+            high = low + int(np.searchsorted(rows[order[low:]], first + _IN_ORDER))
+            some = order[low:high]
+            column[some] = self._file.column(key, first, int(rows[some[-1]]) + 1)[
+                rows[some] - first
+            ]
+            low = high

@@ -151,38 +151,38 @@ class SomeOps(Sequence[ObservedOp]):
         """Return some of them, by their positions or a mask."""
         return SomeOps(self.observed, self.numbers[some])
 
-    def _tensors(self) -> Tuple[Array, Array]:
-        """Return the rows of their inputs and outputs, and which operator's each is (its position
-        among these), outputs first.
+    def _tensors(self) -> Iterator[Tuple[Array, Array]]:
+        """Yield the rows of their inputs and outputs, some at a time, and which operator's each is
+        (its position among these), outputs first.
         """
         position = np.full(len(self.observed), -1, np.int32)
         position[self.numbers] = np.arange(len(self.numbers))
         tensors = self.observed.tensors
-        there = position[tensors.op] >= 0
-        return tensors.row[there], position[tensors.op[there]]
+        for begin in range(0, len(tensors.row), _TOGETHER):
+            of_op = position[tensors.op[begin : begin + _TOGETHER]]
+            there = of_op >= 0
+            yield tensors.row[begin : begin + _TOGETHER][there], of_op[there]
 
     def size(self) -> Tuple[int, int]:
         """Return how many inputs and outputs have rows, and how many elements these have."""
-        rows, _ = self._tensors()
         digests = self.observed.digests
         counts = np.zeros(len(digests.shared), np.int64)
-        for begin in range(0, len(rows), _TOGETHER):
-            some = digests.column("shared", rows[begin : begin + _TOGETHER])
-            counts += np.bincount(some, minlength=len(counts))
+        for rows, _ in self._tensors():
+            counts += np.bincount(digests.column("shared", rows), minlength=len(counts))
         shapes = (part.observed[_SHAPE] for part in digests.shared)
         elements = sum(
             count * element_count(shape) for count, shape in zip(counts.tolist(), shapes) if count
         )
-        return len(rows), elements
+        return int(counts.sum()), elements
 
     def largest_distances(self) -> Array:
         """Return the largest distance of each operator's outputs, [n]; 0 where there is none."""
         digests = self.observed.digests
-        rows, of_op = self._tensors()
         kinds = [part.observed[0] == "output" for part in digests.shared]
-        outputs = digests.shared_column(kinds, bool, rows)
         largest = np.zeros(len(self.numbers))
-        np.fmax.at(largest, of_op[outputs], digests.column("distance", rows[outputs]))
+        for rows, of_op in self._tensors():
+            outputs = digests.shared_column(kinds, bool, rows)
+            np.fmax.at(largest, of_op[outputs], digests.column("distance", rows[outputs]))
         return largest
 
     def alike(self) -> Tuple[Array, Array]:
@@ -190,8 +190,17 @@ class SomeOps(Sequence[ObservedOp]):
         they come; and whether it is the first of these whose rows hold its numbers (NaN is never
         the same).
         """
+        sums, is_first = self._sums_of_rows()
+        group = self._kinds_as_they_come()
+        # Kind by kind, for the sake of memory.
+        in_groups = np.argsort(group, kind="stable").astype(np.int32)
+        for some in np.split(in_groups, np.cumsum(np.bincount(group))[:-1]):
+            is_first[some[np.unique(sums[some], return_index=True)[1]]] = True
+        return group, is_first
+
+    def _sums_of_rows(self) -> Tuple[Array, Array]:
+        """Return 64 bits of the numbers of each operator's rows, and whether one is NaN, [n]."""
         digests = self.observed.digests
-        rows, of_op = self._tensors()
         verdicts: Dict[str, int] = {}
         told = [
             (
@@ -201,26 +210,19 @@ class SomeOps(Sequence[ObservedOp]):
             )
             for part in digests.shared
         ]
-        sums = np.zeros(len(self.numbers), np.uint64)
-        is_first = np.zeros(len(self.numbers), bool)
+        sums, has_nan = (np.zeros(len(self.numbers), kind) for kind in (np.uint64, bool))
         shared_columns = [np.array(values, np.int64) for values in zip(*told)]
-        for begin in range(0, len(rows), _TOGETHER):
-            some, of_some = (column[begin : begin + _TOGETHER] for column in (rows, of_op))
-            part = digests.numbers[some]
-            mixed, alone = np.zeros(len(some), np.uint64), np.zeros(len(some), bool)
+        for rows, of_op in self._tensors():
+            part = digests.numbers[rows]
+            mixed, alone = np.zeros(len(rows), np.uint64), np.zeros(len(rows), bool)
             for values in shared_columns:
                 mixed = _mixed(mixed ^ values[part["shared"]].view(np.uint64))
             for name in _COMPARED:
                 column = part[name] + 0.0
                 mixed, alone = _mixed(mixed ^ column.view(np.uint64)), alone | np.isnan(column)
-            np.add.at(sums, of_some, mixed)
-            is_first[of_some[alone]] = True
-        group = self._kinds_as_they_come()
-        # Kind by kind, for the sake of memory.
-        in_groups = np.argsort(group, kind="stable").astype(np.int32)
-        for some in np.split(in_groups, np.cumsum(np.bincount(group))[:-1]):
-            is_first[some[np.unique(sums[some], return_index=True)[1]]] = True
-        return group, is_first
+            np.add.at(sums, of_op, mixed)
+            has_nan[of_op[alone]] = True
+        return sums, has_nan
 
     def _kinds_as_they_come(self) -> Array:
         """Return a number for each operator, int32, [n], the same for those of a name and type,
