@@ -123,6 +123,13 @@ def original_name(path: str) -> Optional[str]:
     return _manifest_entry(path, _originals)
 
 
+def value_name(path: str) -> Optional[str]:
+    """Return the name that the original model gives to what a golden file holds (of ONNX a tensor,
+    not the node that makes it), by its manifest, or None.
+    """
+    return _manifest_entry(path, _values)
+
+
 def recorded_sha256(path: str) -> Optional[str]:
     """Return the SHA-256 of a golden file's data by its manifest, or None."""
     return _manifest_entry(path, _hashes)
@@ -167,6 +174,11 @@ def _causes(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
 @lru_cache(maxsize=64)
 def _originals(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
     return _texts(manifest, "original_name")
+
+
+@lru_cache(maxsize=64)
+def _values(manifest: str, _mtime_ns: int, _size_bytes: int) -> Dict[str, str]:
+    return _texts(manifest, "value")
 
 
 @lru_cache(maxsize=64)

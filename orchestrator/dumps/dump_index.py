@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from itertools import chain
 from typing import Any, Iterator, List, Optional, Pattern, Tuple
 
-from ..base.errors import InputError, MissingPath, require_folder
-from ..base.naming import parse_dump_name
+from ..base.errors import GoldwatchError, InputError, MissingPath, require_folder
+from ..base.manifest import value_name
+from ..base.naming import parse_dump_name, parse_golden_name
+from ..base.wording import listed
+from ..tensors.geometry import moved_axes
 from .dump_tree import DumpTree
 from .folder_listing import FolderListing, is_folder, walk
 from .golden_set import GoldenSet
+from .npy import open_npy
 
 OUTPUT_FILE = re.compile(r"(?P<name>.+)_(?P<number>[0-9]{1,4})\.(?:npy|bin|txt)\Z")
 TORCH_NODE_FILE = re.compile(
     r"(?P<node>\w+?)(?:_device_(?P<device>[0-9]{1,9}))?_(?P<call>[0-9]{1,9})\.pt\Z"
 )
+
+_SHOWN = 3
 
 
 class DumpIndex:
@@ -192,11 +199,22 @@ def are_files(indexes: Indexes) -> bool:
 
     Raises
     ------
+    MissingPath
+        One is a file, and the other is not there.
     InputError
         One is a file and the other a folder.
     """
     target, golden = (index.root for index in indexes)
     kinds = [index.is_folder for index in indexes]
+    if indexes[0].is_file and not os.path.lexists(golden):
+        where, pattern = os.path.split(golden)
+        fits = _fitting_files(target, where or ".", pattern) if pattern.endswith(".npy") else []
+        raise MissingPath(
+            "GOLDEN: %s does not exist" % golden,
+            hint="by shape it may be %s" % listed(fits, _SHOWN)
+            if fits
+            else "check the path; it is read from the current folder",
+        )
     if kinds[0] == kinds[1] or not all(index.is_folder or index.is_file for index in indexes):
         return all(index.is_file for index in indexes)
     from ..kinds.wrong_kind_advice import not_a_dump
@@ -207,12 +225,43 @@ def are_files(indexes: Indexes) -> bool:
     if file.endswith(".npy") and kinds[0]:
         hint = "name one file of the folder %s as well" % folder
     elif file.endswith(".npy"):
-        words = (file, os.path.join(folder, "OP.INDEX.TIME.npy"), os.path.dirname(file) or ".")
+        fits = _fitting_files(file, folder)
+        one = fits[0] if fits else os.path.join(folder, "OP.INDEX.TIME.npy")
         hint = (
-            "name the golden file as well: goldwatch compare %s %s; an output of the network: "
+            "name the golden file as well: goldwatch compare %s %s%s; an output of the network: "
             "goldwatch compare %s %s --outputs NAME=%s"
-        ) % (*words, folder, file)
+        ) % (
+            file,
+            one,
+            " (by its shape; so is %s)" % listed(fits[1:], _SHOWN) if fits[1:] else "",
+            os.path.dirname(file) or ".",
+            folder,
+            file,
+        )
     message = "TARGET and GOLDEN must be two folders or two files: %s is a %s, %s a %s" % (
         target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
     )  # fmt: skip
     raise InputError(message if advice is None else "%s; %s" % (message, advice.words), hint=hint)
+
+
+def _fitting_files(file: str, folder: str, pattern: str = "") -> List[str]:
+    """Return the golden files of a folder that a file of one array fits by its shape, its channels
+    first or last: those made last first. ``pattern``: a file name of another op or of a value of
+    the original model, whose file comes first.
+    """
+    try:
+        shape = open_npy(file).shape
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".npy"))
+    except (GoldwatchError, OSError):
+        return []
+    wanted, fits = pattern.split(".")[0], []
+    for name in names:
+        if os.path.join(folder, name) in (file, os.path.join(".", file)):
+            continue
+        path, parts = os.path.join(folder, name), parse_golden_name(name)
+        with contextlib.suppress(GoldwatchError, OSError):
+            theirs = open_npy(path).shape
+            if theirs == shape or moved_axes(shape, theirs) is not None:
+                first = wanted and wanted not in (value_name(path), parts and parts.op_name)
+                fits.append((bool(first), -(parts.timestamp_us if parts else 0), path))
+    return [path for _, _, path in sorted(fits)]

@@ -21,6 +21,7 @@ from ..dumps.file_source import FileSource
 from ..dumps.npy import open_npy
 from ..model.op_node import TensorDesc
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, nbytes
+from ..tensors.geometry import MOVED_AXES, moved_axes
 from ..tensors.tensor import Tensor
 
 FORM = "write NAME=FILE, or NAME=FILE:DTYPE:SHAPE such as 0=out_0.bin:float32:1,1000"
@@ -77,7 +78,8 @@ def read_output(
     """
     if path.endswith(".npy"):
         tensor = open_npy(path)
-        return (tensor if text.shape is None else _shaped(tensor, text.shape)), ""
+        tensor = tensor if text.shape is None else _shaped(tensor, text.shape)
+        return in_order_of(golden, tensor) if desc is None else (tensor, "")
     element = BY_GE_NAME.get(desc.dtype) if desc is not None else None
     known = dtype_by_code(element.code) if element is not None else None
     static = desc is not None and bool(desc.dtype) and all(size >= 0 for size in desc.shape)
@@ -118,6 +120,16 @@ def read_output(
             "%s has %d bytes: expected %d, %s %s" % (path, size, needed, dtype.name, list(shape))
         )
     return Tensor(dtype, tuple(shape), layout, FileSource(path, 0, size)), note
+
+
+def in_order_of(golden: Tensor, tensor: Tensor) -> Tuple[Tensor, str]:
+    """Return an array with its axes in golden's order, and what is said of it where they were in
+    another one: of another framework (TensorFlow, JAX) they are.
+    """
+    axes = moved_axes(tensor.shape, golden.shape)
+    if axes is None or tensor.dtype.bits < 8:
+        return tensor, ""
+    return tensor.transposed(axes), MOVED_AXES % (list(tensor.shape), list(golden.shape))
 
 
 def _numbers(path: str, dtype: DType) -> Tensor:

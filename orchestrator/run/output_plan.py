@@ -44,6 +44,7 @@ from ..model.never_dumped import INPUT_TYPES
 from ..model.om_outputs import OmOutput, om_outputs
 from ..model.pairing import Pairing
 from ..model.row_plan import OUTPUT, PAIR, DumpedOp, RowPlan
+from ..tensors.geometry import moved_axes
 from .comparison_options import ComparisonOptions
 from .output_files import FORM, NamedOutput, OutputText, read_output
 
@@ -263,6 +264,9 @@ class OutputPlan:
             )
         name, _, index = output.text.name.rpartition(":")
         op, number = (name, int(index)) if name and index.isdigit() else (output.text.name, 0)
+        if self._golden.find(op, number) is None:
+            # The original model's name of the tensor, not of what makes it.
+            op, number = _values(self._options.golden).get(output.text.name, (op, number))
         return RowPlan(
             PAIR,
             golden_op=op,
@@ -349,7 +353,8 @@ class OutputPlan:
             if theirs is None or path.endswith(".txt"):
                 continue
             bytes_of = [element_count(theirs) * size for size in (1, 2, 4, 8)]
-            if shape == theirs or (shape is None and os.path.getsize(path) in bytes_of):
+            moved = shape is not None and moved_axes(shape, theirs) is not None
+            if shape == theirs or moved or (shape is None and os.path.getsize(path) in bytes_of):
                 fits.append(text)
         if fits:
             return "%s fits %s" % (os.path.basename(path), listed(fits, MOST_NAMES))
@@ -391,10 +396,9 @@ def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> Optio
 
     try:
         model = OnnxModel(path).graph
-        tensors = (read_manifest(golden) or {}).get("tensors", [])
-        values = {one["value"]: (one["original_name"], int(one["output_index"])) for one in tensors}
     except (GoldwatchError, OSError, KeyError, TypeError, ValueError):
         return None
+    values = _values(golden)
     inputs = {value.name for value in model.data_inputs}
     given = {op.name for op in graph.ops if op.type in INPUT_TYPES and op.graph_index == 0}
     outputs = [values.get(value.name) for value in model.outputs]
@@ -402,6 +406,17 @@ def _outputs_of_original(options: ComparisonOptions, graph: ModelGraph) -> Optio
         return None
     named = {value[0] for value in values.values()} | {node.name for node in model.nodes}
     return _Original([value for value in outputs if value is not None], named)
+
+
+def _values(golden: str) -> Dict[str, Tuple[str, int]]:
+    """Return node and number of each value of the original model, by the manifest of golden data;
+    empty where none names them.
+    """
+    try:
+        tensors = (read_manifest(golden) or {}).get("tensors", [])
+        return {one["value"]: (one["original_name"], int(one["output_index"])) for one in tensors}
+    except (GoldwatchError, OSError, KeyError, TypeError, ValueError):
+        return {}
 
 
 def _row(plan: RowPlan, at: Optional[int]) -> Row:

@@ -25,6 +25,7 @@ from ..model.graphs_of_run import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
 from ..tensors.tensor import Tensor
+from .output_files import in_order_of
 from .same_operators import family
 
 _OTHER_OPERATORS = "%s (%s) and %s (%s) are different operators: only outputs are compared"
@@ -114,6 +115,9 @@ def pair_files(
                 target_dtype=tensor.dtype.name,
             )
             entry = right.entry(kind, index)
+            if left.is_array and right.is_array:
+                tensor, moved = in_order_of(right.tensor(kind, index)[0], tensor)
+                row = row.noted(moved) if moved else row
             as_stored = (
                 left.is_dump
                 and right.is_dump

@@ -396,3 +396,20 @@ def _order(letters: Tuple[str, ...], dims: Dims) -> Tuple[Tuple[str, int], ...]:
     the same elements, unless a dim is renamed.
     """
     return tuple((letter, dims[letter]) for letter in letters if dims[letter] != 1)
+
+
+def moved_axes(shape: Sequence[int], golden: Sequence[int]) -> Optional[Tuple[int, ...]]:
+    """Return the order of axes in which a plain tensor has the golden's shape where it has its
+    channels last and golden first, or the reverse (NHWC, NCHW); None where it fits as it is, or not
+    in this way either.
+    """
+    axes = tuple(range(len(shape)))
+    if len(shape) < 3 or tuple(shape) == tuple(golden):
+        return None
+    orders = ((0, axes[-1], *axes[1:-1]), (0, *axes[2:], 1))
+    fitting = (order for order in orders if tuple(shape[axis] for axis in order) == tuple(golden))
+    return next(fitting, None)
+
+
+MOVED_AXES = "its axes %s are in another order than golden's %s, to which they were moved"
+"""Said of a tensor whose axes were moved: its shape, and golden's."""

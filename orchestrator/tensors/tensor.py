@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -181,8 +181,12 @@ class Tensor:
         FormatError
             The source has fewer bytes than the elements need.
         """
-        if self.order == "C":
-            return self
+        return self if self.order == "C" else self.transposed(tuple(range(len(self.shape))))
+
+    def transposed(self, axes: Sequence[int]) -> Tensor:
+        """Return an in-memory copy in C order with the axes in another order, as
+        :func:`numpy.transpose`; raises as :meth:`in_c_order`.
+        """
         require_decodable(self.dtype)
         self.require_bytes()
         # Units of the element's size, never computed with: complex32, bfloat16 and swapped bytes
@@ -190,10 +194,9 @@ class Tensor:
         units = self.source.read(0, nbytes(self.dtype, self.count)).view(
             "V%d" % (self.dtype.bits // 8)
         )
-        source = MemorySource(
-            units.reshape(self.shape, order="F").reshape(-1, order="C").view(np.uint8)
-        )
-        return replace(self, source=source, order="C")
+        moved = units.reshape(self.shape, order="F" if self.order == "F" else "C").transpose(axes)
+        source = MemorySource(moved.reshape(-1, order="C").view(np.uint8))
+        return replace(self, shape=moved.shape, source=source, order="C")
 
     @classmethod
     def from_array(cls, array: Any, format: str = "ND", **fields: Any) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -46,6 +47,63 @@ def test_two_npy_files_are_compared(tmp_path):
         with open(str(table), newline="") as stream:
             assert len(list(csv.reader(stream))) == 2
         assert document["rows"][0]["target_file"] == str(tmp_path / (name + ".npy"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
+@pytest.mark.parametrize("order", [(0, 2, 3, 1), (0, 2, 1), (0, 2, 3, 4, 1), (0, 3, 1, 2)])
+@pytest.mark.parametrize("is_right", [True, False])
+def test_an_array_with_its_channels_elsewhere_is_compared_in_goldens_order(
+    tmp_path, order, dtype, is_right
+):
+    golden = (np.random.RandomState(0).standard_normal((1, 8, 6, 5, 3)[: len(order)]) * 9).astype(
+        dtype
+    )
+    np.save(str(tmp_path / "golden.npy"), golden)
+    made = golden.transpose(order) if is_right else -golden.transpose(order)
+    np.save(str(tmp_path / "made.npy"), made if dtype != "int32" else np.asfortranarray(made))
+    for words in (["made.npy", "golden.npy"], [".", ".", "--outputs", "golden=made.npy"]):
+        if words[0] == ".":
+            os.makedirs(str(tmp_path / "data"), exist_ok=True)
+            np.save(str(tmp_path / "data" / "golden.0.1767323045000000.npy"), golden)
+            words[1] = "data"
+        out = "out%d" % len(words)
+        done = goldwatch(tmp_path, "compare", *words, "-o", out, "--format", "json")
+        (row,) = json.loads(done.stdout)["rows"]
+        assert (done.returncode, row["verdict"]) == ((0, "pass") if is_right else (1, "fail"))
+        assert "%s are in another order than golden's" % list(made.shape) in row["reason"]
+
+
+def test_an_array_in_an_order_that_is_no_other_place_of_the_channels_is_not_compared(tmp_path):
+    golden = np.random.RandomState(0).standard_normal((2, 8, 6, 5)).astype(np.float32)
+    np.save(str(tmp_path / "golden.npy"), golden)
+    np.save(str(tmp_path / "made.npy"), golden.transpose(1, 0, 2, 3))
+    done = goldwatch(tmp_path, "compare", "made.npy", "golden.npy", "-o", "out")
+    assert done.returncode == 3 and "in another shape" in " ".join(done.stdout.split())
+
+
+def test_a_golden_file_that_is_not_there_is_said_to_be_missing_with_those_that_fit(tmp_path):
+    made = np.random.RandomState(0).standard_normal((1, 8, 6, 5)).astype(np.float32)
+    np.save(str(tmp_path / "made.npy"), made.transpose(0, 2, 3, 1))
+    os.makedirs(str(tmp_path / "golden"))
+    tensors = []
+    for op, array, value in (("head", made, "y"), ("up", made, "u"), ("stem", made[:, :4], "s")):
+        name = "%s.0.1767323045000%03d.npy" % (op, 900 - ord(op[0]))
+        np.save(str(tmp_path / "golden" / name), array)
+        tensors.append({"file": name, "op": op, "original_name": op, "output_index": 0,
+                        "value": value})  # fmt: skip
+    write_manifest(str(tmp_path / "golden"), {"tensors": tensors, "complete": True})
+    for asked, first in (("y.0.*.npy", "head"), ("u.npy", "up"), ("up.0.1.npy", "up")):
+        done = goldwatch(tmp_path, "compare", "made.npy", "golden/" + asked, "-o", "out")
+        assert done.returncode == 4 and "GOLDEN: golden/%s does not" % asked in done.stderr
+        fits = re.findall(r"golden/(\w+)\.0\.\d+\.npy", done.stderr.partition("hint: ")[2])
+        assert sorted(fits) == ["head", "up"] and fits[0] == first, done.stderr
+    done = goldwatch(tmp_path, "compare", "made.npy", "golden", "-o", "out")
+    assert re.search(r"goldwatch compare made.npy golden/(head|up)\.0\.", done.stderr), done.stderr
+    done = goldwatch(tmp_path, "compare", "made.npy", "gone", "-o", "out")
+    assert done.returncode == 4 and "GOLDEN: gone does not exist" in done.stderr
+    words = [".", "golden", "--outputs", "y=made.npy", "-o", "out"]
+    done = goldwatch(tmp_path, "compare", *words)
+    assert done.returncode == 0 and "head:output:0" in done.stdout, done.stdout
 
 
 def test_a_file_without_a_known_type_is_shown_without_one(tmp_path):
