@@ -27,7 +27,6 @@ from ..metrics.class_and_box_agreement import USUAL
 from ..metrics.row import BY_ROUNDING, FAIL, NOT_COMPARED, PASS, Row
 from ..model.op_node import without_gear
 from ..reports.result_json import RESULT_FILE
-from ..run.mismatch_warnings import OTHER_JSON
 from ..run.result import RunResult
 from ..run.watch_options import KEEP_ALL
 from .error_handling import report_error
@@ -459,16 +458,7 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
 
 def _tell_other_json(outcome: Outcome) -> bool:
     """Say it where the json is not of the om that was run, and what to do; return whether it is."""
-    said = next(
-        (
-            one
-            for result in outcome.results
-            if result.run is not None
-            for one in result.run.summary.warnings
-            if one.code in OTHER_JSON
-        ),
-        None,
-    )
+    said = next(filter(None, (result.other_json for result in outcome.results)), None)
     if said is None:
         return True
     put_wrapped("not for certain: %s" % said, "  ")

@@ -30,6 +30,7 @@ from ..metrics.row import (
     CORRUPT,
     DUMP_MISSING,
     FAIL,
+    FUSED_BEHIND,
     GOLDEN_MISSING,
     NOT_COMPARED,
     OTHER_ALONE,
@@ -56,17 +57,17 @@ OTHER_FUSIONS = "other-fusions"
 OTHER_JSON = (UNKNOWN_OPS, OTHER_FUSIONS)
 """Codes of what tells that the json is not that of the om that was dumped."""
 _DOUBTS = {
-    OTHER_FUSIONS: " But what is dumped there is what operators behind it make in the json, of "
-    "which there is no dump: the om has them fused, the json has not. Give first that of the om "
-    "that was dumped.",
+    OTHER_FUSIONS: " But the om has operators fused that the json has apart: give first that of "
+    "the om that was dumped.",
+    UNKNOWN_OPS: " But TARGET has ops that are not in the json: give first that of the om that was "
+    "dumped.",
     OTHER_STEPS: "",
     OF_ONE_STEP: "",
     SEVERAL_RUNS: " GOLDEN holds several runs in other values: the newest may be of another one.",
-    UNKNOWN_OPS: " But TARGET has ops that are not in the json: give first that of the om that was "
-    "dumped.",
     ORIGINAL_CHANGED: " But golden data are of another model file than the one that is there now: "
     "make them again first.",
 }
+_FUSED_SOMEWHERE = "SELECT 1 FROM tensor WHERE instr(reason_codes, '%s=') LIMIT 1" % FUSED_BEHIND
 _RUNS_READ = 64
 _STEPS_TRIED, _STEP_TENSORS = 8, 8
 _NONE_FITS = " No operator with weights fits: golden data may be of another model."
@@ -87,6 +88,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
     )
     warnings = [
         *foreign,
+        *_fused_otherwise(run),
         *_steps(run),
         *_gears(run),
         *_models(run),
@@ -436,20 +438,23 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     other_steps = (
         [*_golden_of_other_steps(run), *_golden_of_one_step(run)] if summary.failed else []
     )
-    fused = _fused_otherwise(run, summary)
-    apart = [
-        "the dump of %s holds what %s makes, which has none" % (printable(op), printable(behind))
-        for (_, op), behind in fused.items()
-    ]
-    other_fusions = [note(OTHER_FUSIONS, listed(apart, _SHOWN))] if apart else []
-    summary = replace(summary, warnings=(*summary.warnings, *other_steps, *other_fusions))
+    # Of a watch known only now, once its rows are judged.
+    fused = [one for one in _fused_otherwise(run) if one not in summary.warnings]
+    summary = replace(summary, warnings=(*summary.warnings, *other_steps, *fused))
     said = {one.code for one in (*summary.warnings, *run.recomputation().notes)}
+    if UNKNOWN_OPS in said:
+        said.discard(OTHER_FUSIONS)
     doubts = [text for code, text in _DOUBTS.items() if code in said]
     summary = replace(
         summary, sentence="".join([summary.sentence, *(" But %s." % one for one in other_steps)])
     )
     if not summary.suspects or not doubts:
-        return summary
+        incomplete = not summary.failed and summary.not_compared
+        return (
+            replace(summary, sentence=summary.sentence + "".join(doubts[:1]))
+            if incomplete and said & {*OTHER_JSON}
+            else summary
+        )
     from ..judging.by_recomputation import WRONG
     from ..judging.diagnosis.suspects import LOW
 
@@ -457,8 +462,8 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     # The json of another om tells other originals, by which operators were computed again.
     computed = (
         set()
-        if UNKNOWN_OPS in said
-        else {(place, op) for (place, op, _), found in verdicts if found.state == WRONG} - {*fused}
+        if said & {*OTHER_JSON}
+        else {(place, op) for (place, op, _), found in verdicts if found.state == WRONG}
     )
     suspects = tuple(
         replace(suspect, confidence=LOW)
@@ -470,40 +475,17 @@ def with_doubtful_golden(summary: Summary, run: Run) -> Summary:
     return replace(summary, suspects=suspects, sentence=sentence)
 
 
-def _fused_otherwise(run: Run, summary: Summary) -> Dict[Tuple[Optional[Place], str], str]:
-    """Return of each suspect whose output is what operators behind it make the last of these: the
-    json has them, and there is no dump of them, so the om has them fused, and the json is of
-    another build.
-    """
-    found: Dict[Tuple[Optional[Place], str], str] = {}
-    if run.goldens.kind == "npu":
-        return found
-    for suspect in summary.suspects:
-        place = suspect.place
-        graph = None if place is None else run.graphs.of(place.model)
-        if place is None or graph is None or not suspect.accuses:
-            continue
-        lost = {
-            row.op
-            for row in run.store.rows(place=place, verdict=NOT_COMPARED)
-            if row.cause == DUMP_MISSING and not row.target_file
-        }
-        failing = [
-            row
-            for row in run.store.rows(place=place, verdict=FAIL)
-            if row.op == suspect.op and row.kind == OUTPUT and not row.tensor_index
-        ]
-        op = graph.op(suspect.op)
-        while op is not None and failing:
-            readers = graph.consumers(op, 0)
-            op = readers[0] if len(readers) == 1 and readers[0].name in lost else None
-            golden = None
-            if op is not None and op.originals:
-                golden = run.goldens.of(place).find(op.originals[-1], 0)
-            if op is not None and golden and _verdict_beside(run, failing[0], golden) == PASS:
-                found[place, suspect.op] = op.name
-                break
-    return found
+def _fused_otherwise(run: Run) -> List[Note]:
+    """Say it where outputs are what operators behind theirs make that have no dump."""
+    if not run.store.query(_FUSED_SOMEWHERE):
+        return []
+    apart = [
+        "the dump of %s holds what %s makes, which has none"
+        % (printable(row.op), printable(behind))
+        for row in run.store.rows(verdict=PASS)
+        for behind in filter(None, [row.code_value(FUSED_BEHIND)])
+    ]
+    return [note(OTHER_FUSIONS, listed(apart, _SHOWN))] if apart else []
 
 
 def _golden_of_other_steps(run: Run) -> List[Note]:

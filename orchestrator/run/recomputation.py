@@ -44,6 +44,7 @@ from ..judging.by_recomputation import (
     only_overflows,
 )
 from ..judging.diagnosis.observed_ops import ObservedOp, SomeOps
+from ..metrics.row import FUSED_BEHIND
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
@@ -360,12 +361,14 @@ class Recomputation:
         return graph and (graph.as_built or graph)
 
     def _is_of_other_build(self, place: Place, op: str) -> bool:
-        """Tell whether, of two builds' dumps, TARGET is not of the build that the json is of: it
-        has ops that the json lacks, or the op's output is that of another one of the json, which
-        has no dump. Against golden data the rows themselves show it.
+        """Tell whether TARGET is not of the build that the json is of: the op's output is that of
+        another one of the json, which has no dump; of two builds' dumps also where TARGET has ops
+        that the json lacks. Against golden data these make suspects little sure.
         """
-        graph = self._graph(place)
-        if graph is None or self._engine.goldens.kind != "npu":
+        graph, rows = self._graph(place), list(self._engine.store.rows(place=place, op=op))
+        if graph is None or any(row.code_value(FUSED_BEHIND) for row in rows):
+            return graph is not None
+        if self._engine.goldens.kind != "npu":
             return False
         dumped = {file.op_name for file in self._engine.catalogue.by_place().get(place, ())}
         knows = self._engine.places.planner(place).knows
@@ -373,11 +376,7 @@ class Recomputation:
             return True
         from .pairing_of_builds import other_name
 
-        others = (
-            other_name(row).rsplit(":", 2)[0]
-            for row in self._engine.store.rows(place=place, op=op)
-            if row.kind == OUTPUT
-        )
+        others = (other_name(row).rsplit(":", 2)[0] for row in rows if row.kind == OUTPUT)
         return any(
             sanitise_device(other.name) not in dumped
             for name in others

@@ -8,9 +8,10 @@ the device's own inputs. Where the dump holds no inputs, what the producers wrot
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from ..base.naming import sanitise_golden
+from ..base.naming import printable, sanitise_golden
 from ..base.notes import NOT_JUDGED_BY_NAMES, Note, note
 from ..base.wording import plural
 from ..dumps.place import Place
@@ -27,14 +28,18 @@ from ..judging.diagnosis.op_input_states import Inputs
 from ..judging.diagnosis.recompute_without_model import TensorReader, made_of_inputs
 from ..judging.diagnosis.row_digest import execution_key
 from ..judging.row_judge import only_decision_limit_missed, only_default_limits_missed
+from ..metrics.compare_pair import compare_pair
 from ..metrics.row import (
     BEHIND,
     BY_NAME,
     CANCELS_INPUTS,
+    DUMP_MISSING,
     FAIL,
     FOLLOWS,
+    FUSED_BEHIND,
     GOLDEN_MISSING,
     NOT_COMPARED,
+    PASS,
     Row,
 )
 from ..model.row_plan import INPUT, OUTPUT
@@ -42,9 +47,11 @@ from ..recomputing.formulas_by_type import is_known_type
 from ..recomputing.repeated_decisions import can_repeat, near_ties
 from ..store.row_sql import row_key
 from .engine import Engine
+from .tensor_reader import RunReader
 
 _INSERTED = ("Cast", "TransData")
 _BEHIND = "; whether this golden tensor is its counterpart is not known without the model"
+_FUSED = "the om has %s fused into it, the json has it apart: compared with its golden tensor"
 _CAUSES = (GOLDEN_MISSING, "shape")
 
 _JUDGING = "SELECT 1 FROM tensor WHERE %s LIMIT 1" % " OR ".join(
@@ -195,6 +202,41 @@ class _Judge:
         if made is None or not (made_of_inputs if behind else near_ties)(op.type, read, made):
             return row
         return passing_row(row, BEHIND if behind else FOLLOWS)
+
+
+def judge_by_fusions(engine: Engine, reader: RunReader) -> None:
+    """Let outputs pass that are what operators behind theirs make the last of these: the json has
+    them, and there is no dump of them, so the om has them fused, and the json is of another build.
+
+    Inside a transaction of the store.
+    """
+    if engine.goldens.kind == "npu" or not engine.graphs:
+        return
+    lost = {
+        (row.place, row.op)
+        for row in engine.store.rows(verdict=NOT_COMPARED)
+        if row.cause == DUMP_MISSING and not row.target_file
+    }
+    for row in list(engine.store.rows(verdict=FAIL)) if lost else ():
+        graph = engine.graphs.of(row.place.model)
+        op = None if graph is None else graph.op(row.op)
+        if row.kind != OUTPUT or row.tensor_index:
+            continue
+        while op is not None and graph is not None:
+            readers = graph.consumers(op, 0)
+            alone = len(readers) == 1 and (row.place, readers[0].name) in lost
+            op = readers[0] if alone else None
+            name = op.originals[-1] if op is not None and op.originals else ""
+            golden = engine.goldens.of(row.place).find(name, 0) if name else None
+            task = None if golden is None else reader.task(row.target_file or "", row.tensor)
+            if op is None or golden is None or task is None:
+                continue
+            now = compare_pair(replace(task, golden=golden), engine.options.settings())
+            if now.verdict == PASS:
+                now = now.but(golden=name, golden_file=golden.rel)
+                code = "%s=%s" % (FUSED_BEHIND, op.name)
+                engine.put_rows([now.noted(_FUSED % printable(op.name), code)])
+                break
 
 
 def judge_by_names(engine: Engine) -> List[Note]:

@@ -326,7 +326,7 @@ class Run:
         from ..judging.diagnosis.recompute_without_model import TensorReader
         from .passing_by_rounding import judge_by_computing
         from .recomputation import NONE
-        from .rejudging import judge_by_names, judge_by_others
+        from .rejudging import judge_by_fusions, judge_by_names, judge_by_others
         from .tensor_reader import RunReader
 
         self._rows_judged = True
@@ -344,6 +344,7 @@ class Run:
             if self.options.exact:
                 return
             if isinstance(self.reader, RunReader):
+                judge_by_fusions(self.engine, self.reader)
                 judge_by_others(self.engine, self.reader)
             if (
                 self.graphs

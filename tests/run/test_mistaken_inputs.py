@@ -312,14 +312,22 @@ def test_the_json_of_a_build_with_other_fusions_accuses_nobody_for_certain(
     done = go("compare", "-f", apart)
     summary = json.loads((tmp_path / "out" / "result.json").read_text())["summary"]
     codes = [warning["code"] for warning in summary["warnings"]]
-    (suspect,) = summary["suspects"]
-    assert done.returncode == 1 and suspect["op"] == "conv"
     assert ("other-fusions" in codes) == is_fused, done.stderr
-    assert (suspect["confidence"] == "low") == is_fused
-    doubt = "Give first that of the om that was dumped."
-    assert (doubt in done.stdout) == is_fused
-    if is_fused:
-        assert "the dump of conv holds what %s makes, which has none" % held in done.stdout
+    if not is_fused:
+        (suspect,) = summary["suspects"]
+        assert done.returncode == 1 and suspect["op"] == "conv"
+        assert suspect["confidence"] != "low", done.stdout
+        return
+    assert done.returncode == 3 and not summary["suspects"], done.stdout
+    assert "the dump of conv holds what %s makes, which has none" % held in done.stderr
+    assert "give first that of the om that was dumped" in " ".join(done.stdout.split())
+    rows = json.loads((tmp_path / "out" / "result.json").read_text())["rows"]
+    (row,) = [row for row in rows if row["tensor"] == "conv:output:0"]
+    assert (row["verdict"], row["reason_codes"]) == ("pass", "fused_behind=" + held)
+    assert row["golden"] == held and "the om has %s fused into it" % held in row["reason"]
+    assert go("compare", "-f", apart).returncode == 3  # goes on with the store
+    again = json.loads((tmp_path / "out" / "result.json").read_text())["rows"]
+    assert again == rows
 
 
 class TestDumpsThatARunDeleted:

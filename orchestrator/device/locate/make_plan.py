@@ -46,7 +46,7 @@ from .original_model import (
     read_original,
 )
 from .part_of_model import takes_inner_values
-from .plan import Plan, Problem, Request
+from .plan import OTHER_OM, Plan, Problem, Request
 from .shape_combinations import parse_shapes
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ def _note_other_name(plan: Plan, om: ModelGraph) -> None:
     """Note where a json that was given names another om than the one that is to run."""
     name = os.path.splitext(os.path.basename(plan.request.om))[0]
     if om.name and om.name != name:
-        plan.notes.append(note("json-of-another-om", om.path, printable(om.name), plan.request.om))
+        plan.notes.append(note(OTHER_OM, om.path, printable(om.name), plan.request.om))
 
 
 def _is_of_another_model(plan: Plan, original: OriginalModel, om: ModelGraph) -> bool:

@@ -19,6 +19,9 @@ from .input_pairs import InputPair, Paired, shown_model
 from .original_model import OriginalModel
 from .shape_combinations import Shapes, shapes_text
 
+OTHER_OM = "json-of-another-om"
+"""Code of the note that the json that was given names another om."""
+
 
 @dataclass(frozen=True)
 class Request:

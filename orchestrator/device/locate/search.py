@@ -18,6 +18,7 @@ from ...judging.diagnosis.suspects import LOW, Suspect
 from ...metrics.row import PASS
 from ...model.om_interface import OmInterface
 from ...model.read_model import load_model
+from ...run.mismatch_warnings import OTHER_JSON
 from ...run.result import RunResult, stored_result
 from ..launch.program import LOG_FILE
 from ..launch.runners import PROGRAM, Failure, Run, failure_of
@@ -25,7 +26,7 @@ from ..launch.user_commands import run_to_the_end
 from .input_pairs import InputPair
 from .input_values import input_files, write_inputs
 from .network_outputs import outputs_words
-from .plan import OmRun, Plan
+from .plan import OTHER_OM, OmRun, Plan
 from .resumable_steps import Step, Steps
 from .shape_combinations import shapes_text
 
@@ -74,6 +75,12 @@ class CaseResult:
     def outputs(self) -> Optional[str]:
         """The verdict on the network's outputs; None where there is none."""
         return None if self.final is None else self.final.summary.verdict
+
+    @property
+    def other_json(self) -> Optional[Note]:
+        """What tells that the json is not of the om that was run; None where nothing does."""
+        warnings = () if self.run is None else self.run.summary.warnings
+        return next((one for one in warnings if one.code in OTHER_JSON), None)
 
     @property
     def had_other_inputs(self) -> bool:
@@ -161,6 +168,7 @@ class CaseResult:
             "culprit": self.culprit,
             "culprits": self.culprits,
             "outputs": self.outputs,
+            "other_json": None if self.other_json is None else str(self.other_json),
             "sentence": None if self.run is None else self.run.sentence,
             "problem": None if self.problem is None else self.problem._asdict(),
         }
@@ -456,7 +464,14 @@ class Search:
 
         def does(began: bool) -> int:
             os.makedirs(outputs, exist_ok=True)
-            return self.execute(command[1:])
+            try:
+                return self.execute(command[1:])
+            except InputError as error:
+                # Nothing was dumped, perhaps for what the plan said at its beginning.
+                said = [one for one in plan.notes if one.code == OTHER_OM]
+                told = ["%s (%s)" % (one, one.next) for one in said]
+                error.hint = "; ".join(filter(None, [*told, error.hint]))
+                raise
 
         inputs = input_files(case.pairs, os.path.join(folder, INPUTS))
         files = {"input %s" % each.name: each.device for each in inputs}
