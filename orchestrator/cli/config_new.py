@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
+import sys
 from typing import Iterable, Optional, Tuple
 
 import click
@@ -33,7 +34,7 @@ from ..config.models import load_models, models_to_dump, require_models
 from .command import PrintArguments, command, format_option, topic, verbosity_options
 from .config_check import devices_option
 from .output_file_checks import make_room, require_room
-from .printing import print_json, put, put_cells, put_file, say
+from .printing import columns_of, print_json, put, put_cells, put_file, put_wrapped, say
 from .progress import ProgressBar
 from .step_lists import written_steps
 
@@ -492,7 +493,10 @@ def _list(arguments: _Arguments, output: Optional[str]) -> None:
         if op.dumpable and op.reason:
             remark = "dumpable, %s" % op.reason
         cells = (op.op, op.type, ",".join(op.original_names) or "*", remark)
-        put_cells(cells)
+        if columns_of(sys.stdout):
+            put_wrapped("  ".join(cells), "    ")
+        else:
+            put_cells(cells)
 
 
 def _check_output(form: str, path: Optional[str], force: bool, merge: bool) -> None:

@@ -5,6 +5,7 @@ takes.
 from __future__ import annotations
 
 import os
+import sys
 from typing import List, Optional
 
 import click
@@ -20,7 +21,7 @@ from ..device.cure.run import DOCUMENT, Budget, Cure, Ranked
 from ..device.cure.run import cure as run_cure
 from .command import command, format_option, verbosity_options
 from .output_file_checks import out_option, refuse_replacing
-from .printing import print_json, put, put_line, say_note
+from .printing import command_lines, print_json, put, put_escaped, put_line, say_note
 from .progress import ProgressBar
 from .what_was_given import require_result
 
@@ -168,8 +169,12 @@ def _print(cure_result: Cure) -> None:
         put_line(shorten_within("  not raised: %s: %s" % (printable(name), reason)))
     if cure_result.file is not None:
         put("wrote %s" % cure_result.file)
-        for line in cure_result.command.lines:
-            put("  " + line)
+        words = cure_result.command.words
+        if words and "…" not in words:
+            put_escaped(command_lines("  " + words[0], words[1:], sys.stdout))
+        else:
+            for line in cure_result.command.lines:
+                put("  " + line)
     put_line(cure_result.sentence)
 
 

@@ -31,7 +31,7 @@ from ..run.result import RunResult
 from ..run.watch_options import KEEP_ALL
 from .error_handling import report_error
 from .next_commands import masked_beyond_the_type
-from .printing import columns_of, put_escaped, put_line, put_wrapped
+from .printing import columns_of, command_lines, put_escaped, put_line, put_wrapped
 from .result_text import verdict_line
 from .shell_words import command_words, shell_lines, shell_word
 
@@ -154,7 +154,7 @@ def print_outcome(outcome: Outcome) -> None:
     if len(results) > 1:
         put_line("")
         for result in results:
-            put_line(_case_line(result))
+            put_line(before + _case_line(result))
     if outcome.searched not in _VERDICTS:
         for result in results:
             _print_failure(result)
@@ -195,8 +195,7 @@ def _print_rounds(outcome: Outcome) -> None:
                 each.located,
             )
         )
-        width = columns_of(sys.stdout) or 10**9
-        put_escaped(shell_lines("  $ " + each.command[0], each.command[1:], width))
+        put_escaped(command_lines("  $ " + each.command[0], each.command[1:], sys.stdout))
     if outcome.rounds == []:
         put_wrapped(
             "cure: nothing to raise: %s"

@@ -12,12 +12,13 @@ import json
 import logging
 import os
 import sys
-from typing import Any, Iterable, List, Optional
+from typing import Any, Iterable, List, Optional, Sequence
 
 from ..base.naming import printable
 from ..base.notes import Note
 from ..base.safe_reading import open_input
 from ..base.shortening import cut, shorten_within, width_of, wrap
+from .shell_words import shell_lines
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80
@@ -155,6 +156,13 @@ def sentence_lines(text: str, width: Optional[int], indent: str = "  ") -> List[
     middle.
     """
     return wrapped(shorten_within(printable(text)), width, indent)
+
+
+def command_lines(head: str, words: Sequence[str], stream: Any) -> List[str]:
+    """Return a long command of another program in lines that a shell takes as one, as wide as the
+    terminal; of 80 columns in files, where it is read and copied, too.
+    """
+    return shell_lines(head, words, columns_of(stream) or _COLUMNS)
 
 
 def put_wrapped(text: str, indent: str = "  ") -> None:

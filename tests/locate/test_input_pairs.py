@@ -218,6 +218,37 @@ def test_input_files_that_do_not_fit_are_refused(tmp_path) -> None:
     assert "the om takes an image there, RGB888_U8 6x6: 108 bytes of uint8" in problem
 
 
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((2, 3, 8, 6), "array[:1]"),
+        ((1, 8, 6, 3), "array.transpose(0, 3, 1, 2)"),
+        ((3, 8, 6), "array.reshape(1, 3, 8, 6)"),
+        ((1, 3, 9, 9), "--input_shape"),
+        (None, "array.astype"),
+    ],
+)
+def test_an_input_file_in_another_shape_comes_with_what_to_do(tmp_path, shape, words) -> None:
+    path = str(tmp_path / ("x.bin" if shape is None else "x.npy"))
+    if shape is None:
+        np.zeros((1, 3, 8, 6)).tofile(path)
+    else:
+        np.save(path, np.zeros(shape, np.float32))
+    plain = model(("x", "float32", (1, 3, 8, 6)))
+    paired = pair_inputs(plain, [OmInput("x", "float32", (1, 3, 8, 6))], {"x": path}, {})
+    (problem,) = paired.problems
+    assert words in paired.hints[problem]
+
+
+def test_a_shape_that_is_not_the_oms_comes_with_what_to_do() -> None:
+    plain, om = model(("x", "float32", (None, 3))), [OmInput("x", "float32", (1, 3))]
+    paired = pair_inputs(plain, om, {}, {"x": (4, 3)})
+    (problem,) = paired.wrong_shapes
+    assert "--input_shape=x:4,3" in paired.hints[problem]
+    other = pair_inputs(model(("x", "float32", (2, 3))), om, {}, {})
+    assert "--input_shape=x:2,3" in other.hints[other.problems[0]]
+
+
 def test_an_unknown_input_name_is_refused_with_the_nearest() -> None:
     paired = pair_inputs(
         model(("image", "float32", (1,))),

@@ -1183,6 +1183,7 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     raised = place.locate("model.onnx", "model.om", "-o", "coarse", "--cure", "--strict", "--force")
     assert raised.returncode == 0 and "cured by" in raised.stdout, raised.stdout
     # Products beyond the largest float16.
+    place.host()
     small(place.folder / "large.onnx", scale=3000.0)
     place.atc("large.onnx", "large.om", "--precision_mode=force_fp16")
     found = place.locate("large.onnx", "large.om", "-o", "found")
@@ -1206,7 +1207,8 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     done = place.locate("large.onnx", "large.om", "-o", "out", "--cure")
     assert done.returncode == 0, done.stdout + done.stderr
     # The answer alone stands behind what was found before it.
-    lines = done.stdout.splitlines()
+    assert max(map(len, done.stdout.partition("cured by ")[2].splitlines())) <= 80
+    lines = re.sub(r"\\\n *", "", done.stdout).splitlines()
     page, suspect, cause, cure, command = lines[-5:]
     assert lines[0].startswith("before: fail: ") and page.startswith("page: ")
     assert suspect == "suspect: second" and cause.startswith("  second: overflow: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import field
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -66,16 +67,23 @@ class InputPair:
         return self.shape[0] if len(self.shape) == 4 else 1
 
 
+_CONVERT = (
+    "the om runs that shape if the model is converted for it, with --input_shape=%s; this one runs "
+    "%s"
+)
+
+
 @dataclass
 class Paired:
     """All inputs of a run, in the om's order, and why some of them do not go together; of what is
-    wrong, ``wrong_shapes`` are those that the user gave.
+    wrong, ``wrong_shapes`` are those that the user gave; ``hints`` says by it what to do.
     """
 
     pairs: List[InputPair] = field(default_factory=list)
     problems: List[str] = field(default_factory=list)
     wrong_shapes: List[str] = field(default_factory=list)
     notes: List[Note] = field(default_factory=list)
+    hints: Dict[str, str] = field(default_factory=dict)
 
 
 def named_files(texts: Sequence[str]) -> Dict[str, str]:
@@ -271,8 +279,11 @@ def _pair(
         return _image_pair(original, model, om, user_shape, done)
     shape = tuple(om.shape if user_shape is None else user_shape)
     if user_shape is not None and not _fits(shape, [None if dim < 0 else dim for dim in om.shape]):
-        done.wrong_shapes.append(
-            "%s; --shapes or its file gives it %s, which does not fit" % (declared, list(shape))
+        problem = "%s; --shapes or its file gives it %s, which does not fit"
+        done.wrong_shapes.append(problem % (declared, list(shape)))
+        done.hints[done.wrong_shapes[-1]] = _CONVERT % (
+            _shape_option(om.name, shape),
+            list(om.shape),
         )
         return None
     if any(dim < 0 for dim in shape):
@@ -302,6 +313,11 @@ def _pair(
             done.problems.append(
                 "%s: is it the om of this model, converted with another --input_shape?" % declared
             )
+            dims = [size if known is None else known for known, size in zip(model.shape, shape)]
+            if len(model.shape) == len(shape):
+                done.hints[done.problems[-1]] = "the model takes --input_shape=%s" % (
+                    _shape_option(om.name, dims)
+                )
             return None
     if model.dtype != om.dtype:
         notes.append("%s for the om" % om.dtype)
@@ -357,6 +373,8 @@ def _check_file(pair: InputPair, done: Paired) -> None:
         read_values(pair)
     except InputError as error:
         done.problems.append(error.message)
+        if error.hint:
+            done.hints[error.message] = error.hint
 
 
 def shown_model(value: ModelInput) -> str:
@@ -367,6 +385,11 @@ def shown_model(value: ModelInput) -> str:
         else "[%s]" % ", ".join("?" if dim is None else str(dim) for dim in value.shape)
     )
     return "%s %s" % (value.dtype, dims)
+
+
+def _shape_option(name: str, shape: Sequence[int]) -> str:
+    """Return an input's shape as the value of atc's --input_shape."""
+    return shlex.quote("%s:%s" % (name, ",".join(map(str, shape))))
 
 
 def _fits(shape: Sequence[int], declared: Sequence[Optional[int]]) -> bool:

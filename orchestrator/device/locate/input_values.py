@@ -17,6 +17,7 @@ from ...base.fast_dataclasses import dataclass
 from ...base.naming import printable
 from ...base.notes import Note, note
 from ...base.safe_reading import open_input
+from ...tensors.geometry import moved_axes
 
 if TYPE_CHECKING:
     from .input_pairs import InputPair
@@ -80,10 +81,31 @@ def read_values(pair: InputPair) -> np.ndarray:
     if tuple(array.shape) != pair.shape:
         raise InputError(
             "%s has the shape %s: the model's is %s" % (where, list(array.shape), list(pair.shape)),
-            hint="a batch of another size is another run: convert the model for it, or give "
-            "--shapes where it is dynamic",
+            hint=_what_to_do(array.shape, pair.shape),
         )
     return np.asarray(array)
+
+
+def _what_to_do(shape: Sequence[int], wanted: Sequence[int]) -> str:
+    """Return what to do about an array in another shape than an input's."""
+    order = moved_axes(shape, wanted)
+    if order is not None:
+        return "its channels are at another place: give array.transpose(%s)" % (
+            ", ".join(map(str, order))
+        )
+    if element_count(shape) == element_count(wanted):
+        return "it has as many elements: give array.reshape(%s), if they are in that order" % (
+            ", ".join(map(str, wanted))
+        )
+    if shape and wanted and list(shape[1:]) == list(wanted[1:]) and shape[0] > wanted[0]:
+        return (
+            "it is a larger batch, of which one run takes array[:%d]; for the whole convert the "
+            "model for it, or give --shapes where it is dynamic" % wanted[0]
+        )
+    return (
+        "preprocess it to that shape; for the file's own convert the model with it "
+        "(--input_shape), or give --shapes where the om is dynamic"
+    )
 
 
 def _of_raw(pair: InputPair, data: np.ndarray, where: str) -> np.ndarray:
@@ -105,7 +127,8 @@ def _of_raw(pair: InputPair, data: np.ndarray, where: str) -> np.ndarray:
             count * model.itemsize,
             model,
         ),
-        hint="a raw file is what the device gets, or has the model's type",
+        hint="a raw file is what the device gets, or has the model's type: convert the values "
+        "(array.astype), or give an .npy, which tells its shape and type",
     )
 
 

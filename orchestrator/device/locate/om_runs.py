@@ -55,7 +55,10 @@ def add_runs(
         text for case in plan.runs for text in [*case.paired.wrong_shapes, *case.paired.problems]
     ]
     of_shapes = {text for case in plan.runs for text in case.paired.wrong_shapes}
-    plan.problems += [Problem(text, is_usage=text in of_shapes) for text in dict.fromkeys(texts)]
+    hints = {text: hint for case in plan.runs for text, hint in case.paired.hints.items()}
+    plan.problems += [
+        Problem(text, hints.get(text), text in of_shapes) for text in dict.fromkeys(texts)
+    ]
     plan.notes += dict.fromkeys(text for case in plan.runs for text in case.paired.notes)
 
 

@@ -4,6 +4,7 @@ fused and inserted ops.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import (
     Any,
     Collection,
@@ -25,7 +26,7 @@ from ...operators import CannotCompute
 from ...recomputing.recomputed_output import NotComputable
 from ..device_model import DeviceModel, DeviceOp, DeviceTensor
 from ..node_arithmetic import NodeArithmetic
-from ..op_faults import OpFault
+from ..op_faults import KINDS, OpFault
 from .aipp import Aipp
 from .ir_types import (
     ACTIVATED,
@@ -318,6 +319,23 @@ class _Running:
         for index, value in enumerate(self._compute(call.node, inputs)):
             self.constants[number, index] = value
 
+    def _made(
+        self, group: Group, given: Mapping[Value, Array], reads: str, fault: Optional[OpFault]
+    ) -> List[Array]:
+        """Return what an op makes of its inputs, wrongly with a fault."""
+        made, inside = [], dict(given)
+        for number in group.numbers:
+            call = self._call(number)
+            inputs = [self._held(number, argument, inside, reads) for argument in call.arguments]
+            node = call.node
+            if fault is not None:
+                node, inputs = fault.changed(node, inputs)
+            made = self._compute(node, inputs)
+            if fault is not None:
+                made = fault.after(call.node, inputs, made, self._compute)
+            inside.update({(number, index): array for index, array in enumerate(made)})
+        return made if fault is None else fault.outputs(made)
+
     def _call(self, number: int) -> Any:
         try:
             return self.network.call(number)
@@ -363,21 +381,21 @@ class _Running:
             sources.append(source)
             inside[value] = self.model.output(*source).array
         fault = self.compiled.fault_of(group)
-        made: List[Array] = []
-        for number in group.numbers:
-            call = self._call(number)
-            inputs = [self._held(number, argument, inside, reads) for argument in call.arguments]
-            node = call.node
-            if fault is not None:
-                node, inputs = fault.changed(node, inputs)
-            made = self._compute(node, inputs)
-            if fault is not None:
-                made = fault.after(call.node, inputs, made, self._compute)
-            inside.update({(number, index): array for index, array in enumerate(made)})
-        if fault is not None and (
-            fault.kind != "coarse" or (writes == HALF and not self.build.is_precise(kind, names))
-        ):
-            made = fault.outputs(made)
+        if fault is not None and fault.kind == "coarse":
+            # Undone where float32 or high precision is asked for.
+            precise = writes != HALF or self.build.is_precise(kind, names)
+            fault = None if precise else fault
+        made = self._made(group, inside, reads, None)
+        if fault is not None:
+            right, made = made, self._made(group, inside, reads, fault)
+            if all(
+                _is_same(*map(partial(_stored, dtype=writes), pair)) for pair in zip(right, made)
+            ):
+                raise AtcError(
+                    "E19999",
+                    "the fault %s of the host changes nothing of %s (%s) with this input: %s"
+                    % (fault.kind, group.name, kind, KINDS[fault.kind]),
+                )
         consts = self._constants(group, reads) if not self._is_view(group) else []
         outputs = tuple(
             self._output(array, writes, layout, names[-1], index)
@@ -470,11 +488,7 @@ class _Running:
     def _output(
         self, array: Array, dtype: str, layout: str, origin: str, index: int
     ) -> DeviceTensor:
-        kept = (
-            (_half(array) if dtype == HALF else array.astype(np.float32))
-            if array.dtype.kind == "f"
-            else array
-        )
+        kept = _stored(array, dtype)
         fits = layout == "ND" or (
             kept.dtype.kind == "f" and (kept.ndim == 4 if layout == "NC1HWC0" else kept.ndim >= 2)
         )
@@ -533,6 +547,19 @@ class _Running:
             mode = str(node.attributes.get("mode", "nearest"))
             return "ResizeNearestNeighborV2D" if mode == "nearest" else "ResizeBilinearV2D"
         return kind
+
+
+def _stored(array: Array, dtype: str) -> Array:
+    """Return values as an op that writes a type stores them."""
+    if array.dtype.kind != "f":
+        return array
+    return _half(array) if dtype == HALF else array.astype(np.float32)
+
+
+def _is_same(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and bool(
+        np.all((one == other) | ((one != one) & (other != other)))
+    )
 
 
 def _half(array: Array) -> Array:

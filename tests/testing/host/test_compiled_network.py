@@ -203,6 +203,17 @@ def test_a_fault_changes_its_op_and_none_before(tmp_path, kind):
     assert not np.array_equal(right["bn"], wrong["bn"])
 
 
+@pytest.mark.parametrize(
+    ("op", "fault"),
+    [("times", "scale:1"), ("times", "no-bias"), ("times", "axis"), ("times", "epsilon"),
+     ("root", "saturation:100000"), ("times", "coarse:40")],
+)  # fmt: skip
+def test_a_fault_that_changes_nothing_is_refused(overflowing, op, fault):
+    network = CompiledNetwork(overflowing, Build(), "over", {op: OpFault.parse(fault)})
+    with pytest.raises(AtcError, match="changes nothing of %s" % op):
+        network.run({"x": X})
+
+
 def test_each_fault_does_what_it_is_called(tmp_path):
     network = OriginalNetwork(faulty_net(tmp_path / "net.onnx"))
     x = np.random.RandomState(0).rand(1, 3, 9, 9).astype(np.float32)
