@@ -46,6 +46,7 @@ _COMPARED_OF_FILE = (
     "SELECT key, golden_file FROM row_at_place LEFT JOIN tensor ON tensor.id = tensor_id WHERE "
     "target_file = ? AND " + _COMPARED
 )
+_NOTED = " AND EXISTS (SELECT 1 FROM file WHERE path = ? AND state IN (%s))"
 
 
 _TENSOR, _OWN = (itemgetter(*map(COLUMNS.index, names)) for names in (TENSOR_COLUMNS, OWN_COLUMNS))
@@ -303,9 +304,16 @@ class RowTable:
         """Tell whether there are rows about a target file."""
         return bool(self._connection.query(_OF_FILE, (to_sql_text(target_file),)))
 
-    def compared_of_file(self, target_file: str) -> Dict[str, Optional[str]]:
-        """Return the golden file of each row about a target file that was compared, by its key."""
-        lines = self._connection.query(_COMPARED_OF_FILE, (to_sql_text(target_file),))
+    def compared_of_file(
+        self, target_file: str, path: str = "", states: Sequence[str] = ()
+    ) -> Dict[str, Optional[str]]:
+        """Return the golden file of each row about a target file that was compared, by its key;
+        where states are given, only if the file at ``path`` was noted in one of them.
+        """
+        sql, values = _COMPARED_OF_FILE, (target_file, *((path, *states) if states else ()))
+        if states:
+            sql += _NOTED % ", ".join("?" * len(states))
+        lines = self._connection.query(sql, [*map(to_sql_text, values)])
         return {from_sql_text(key): from_sql_text(golden) for key, golden in lines}
 
 
