@@ -233,8 +233,9 @@ class Checker:
                 "leave it to MindSpore, whose dumps in the device's own form (file_format bin) "
                 "compare takes: the folder with rank_N"
                 if whose == _OTHER_TOOLS["common_dump_settings"][1]
-                else "check the acl.json, npu settings or script that the device's dump is "
-                "configured by"
+                else "leave it to msprobe (of vLLM: dump_config_path of additional_config), "
+                "which saves what Python's functions are given and return; for dumps of a device: "
+                "goldwatch config new"
             )
             findings.warning(
                 "other-tool",
@@ -346,6 +347,15 @@ class Checker:
                     "the value%s of %s %s not stand in the text: not known, and not judged"
                     % ("s" * several, listed(unknown, 8), "do" if several else "does"),
                     "what is written out is judged alone", "look where it is made",
+                )  # fmt: skip
+            anew = [name for name in settings.several if name not in unknown]
+            if anew:
+                script_findings.note(
+                    "set-anew", (anew[0],),
+                    "%s %s set to several values: none of them is judged"
+                    % (listed(anew, 8), "are" if len(anew) > 1 else "is"),
+                    "what is compiled, or runs, then takes the last one before it",
+                    "check a script with the values of one run",
                 )  # fmt: skip
             findings.items += settings.located(script_findings.items)
         findings.items = _once(findings.items, "container")

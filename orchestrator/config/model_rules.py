@@ -123,7 +123,8 @@ class ModelRules:
             fix = '"%s"' % near if near else "one of: %s" % ", ".join(known[:10])
             if self.models.om_names:
                 self.findings.error("unknown-model", path, message, consumer, fix)
-                return []
+                # What else is wrong of the entry is told, too, where one model alone can be meant.
+                return self.models.graphs if len(self.models.graphs) == 1 else []
             message += "; it may be the .om file's name, which the model's json cannot tell"
             self.findings.warning(
                 "unknown-model",

@@ -77,6 +77,8 @@ class ScriptSettings:
         TorchAir's mode, where it stands in the text.
     computed
         Settings that are given a value which cannot be read from the text.
+    several
+        Settings that are given different values.
     """
 
     dialect: str
@@ -94,6 +96,7 @@ class ScriptSettings:
     dump_requested: bool = False
     mode: Any = None
     computed: Set[str] = field(default_factory=set)
+    several: Dict[str, None] = field(default_factory=dict)
 
     def may_dump(self) -> bool:
         """Tell whether the text leaves it possible that something is dumped."""
@@ -104,6 +107,8 @@ class ScriptSettings:
         if value is COMPUTED:
             self.computed.add(name)
         if name in self.values and self.values[name] != value:
+            if name not in (*SWITCHES, *self.computed):
+                self.several[name] = None
             value = COMPUTED
         self.values[name] = value
         self.places.setdefault(name, place)

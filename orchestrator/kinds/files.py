@@ -55,6 +55,8 @@ _MESSAGE = re.compile(r"[A-Za-z_]\w*\s*\{")
 _QUANT_SETTINGS = re.compile(r"^\s*(?:activation_offset|joint_quant)\s*:", re.MULTILINE)
 _KEEP_LIST = re.compile(r"^OpType::\w+|:(?:In|Out)putDtype:\w+", re.MULTILINE)
 #: The first section of the converter's file (its public documents).
+_OF_PRECISION = re.compile(r"\[By(?:Op)?(?:Type|NodeName)\]\s")
+"""The first section of the file of op_precision_mode (atc's documents)."""
 _CONVERTER = re.compile(
     r"\[(?:ascend_context|acl_option_cfg_param|acl_init_options|acl_build_options|registry"
     r"|common_quant_param|full_quant_param|mixed_bit_weight_quant_param"
@@ -223,6 +225,8 @@ def _text(descriptor: int, head: bytes, size: int, path: str) -> str:
     uncommented = _COMMENT.sub("", text).lstrip()
     if _CONVERTER.match(uncommented):
         return kinds.CONVERTER
+    if _OF_PRECISION.match(uncommented):
+        return kinds.OP_PRECISION
     if _SECTION.match(uncommented):
         return kinds.OPS_INFO if _OF_AN_OP.search(uncommented) else kinds.INI
     if text[:1] in ("{", "["):

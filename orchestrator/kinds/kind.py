@@ -49,6 +49,7 @@ ORT, JSON, SQLITE, SCRIPT = "ort", "json", "sqlite", "script"
 MANIFEST, RESULT = "manifest", "result"
 INI, SETTINGS, NAMES, MESSAGE_TEXT, YAML = "ini", "settings", "names", "message-text", "yaml"
 RANK_TABLE, TENSOR_PROTO = "rank-table", "tensor-proto"
+OP_PRECISION = "op-precision"
 AIPP, KEEP_LIST, CONVERTER, SHELL, CHECK_REPORT, OP_DESCRIPTION, OP_PROTOTYPE = (
     "aipp",
     "keep-list",
@@ -130,6 +131,7 @@ WORDS: Dict[str, str] = {
     AIPP: "a configuration of AIPP (insert_op_conf of atc)",
     KEEP_LIST: "a list of operators by name or OpType (keep_dtype, customize_dtypes of atc)",
     CONVERTER: "a configuration of MindSpore Lite's converter (config.ini)",
+    OP_PRECISION: "a list of the precision of operators (op_precision_mode of atc)",
     SHELL: "a shell script",
     INI: "an ini file",
     YAML: "a YAML file",

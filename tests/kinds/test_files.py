@@ -59,6 +59,7 @@ FILES = {
     kinds.SHELL: b"#!/bin/bash\npython3 train.py\n",
     kinds.AIPP: b"aipp_op {\n  aipp_mode: static\n}\n",
     kinds.KEEP_LIST: b"OpType::ReduceMean\n/norm/Pow\n",
+    kinds.OP_PRECISION: b"[ByType]\nSoftmax=high_precision\n[ByNodeName]\nfc=high_performance\n",
     kinds.CONVERTER: b"[ascend_context]\nprecision_mode=enforce_fp32\n",
     kinds.CHECK_REPORT: b'{"op":[{"check_result":"success","name":"c","type":"Conv"}]}',
     kinds.OP_DESCRIPTION: b'[{"op": "Add", "input_desc": [], "output_desc": []}]',

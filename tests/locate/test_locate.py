@@ -1222,6 +1222,16 @@ def test_cure_repeats_until_the_outputs_pass(place) -> None:
     assert refused.returncode == 2 and "--keep all" in refused.stderr
 
 
+def test_what_gears_were_before_a_cure_is_marked(place) -> None:
+    place.host()
+    small(place.folder / "any.onnx", "N", scale=3000.0)
+    more = ["--input_shape=x:-1,32", "--dynamic_batch_size=1,4", "--precision_mode=force_fp16"]
+    place.atc("any.onnx", "gears.om", *more)
+    done = place.locate("any.onnx", "gears.om", "-o", "out", "--cure")
+    assert done.returncode == 0 and "cured by" in done.stdout, done.stdout + done.stderr
+    assert len(re.findall(r"^before: +x:[14],32 .*: second", done.stdout, re.M)) == 2, done.stdout
+
+
 def test_weights_beyond_float16_are_no_small_errors_that_add_up(place) -> None:
     place.host()
     model = onnx.load(str(place.folder / "model.onnx"))

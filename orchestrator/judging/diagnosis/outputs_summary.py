@@ -19,7 +19,10 @@ from .summary import Summary
 OTHER_FILE = "golden-of-another-file"
 _OTHER = "other-outputs"
 _TOLD = ("outputs-exchanged", _OTHER)
-_DUMP = "Which operator is wrong a dump tells: goldwatch config new, then compare the dumps."
+_DUMP = (
+    "Which operator is wrong, or whether the device got another input than golden data, a dump "
+    "tells: goldwatch config new, then compare the dumps."
+)
 
 
 def outputs_summary(summary: Summary, row_of: Callable[[int], Row]) -> Summary:

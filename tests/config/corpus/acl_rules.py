@@ -494,6 +494,12 @@ MODEL = [
         {"om": True, "om_names": ["resnet"]},
     ),
     (
+        "om-name-other-and-an-unknown-layer",
+        item(model_name="nett", layer=["konv"]),
+        [at(E, "unknown-model", "model_name"), at(E, "unknown-layer", "layer/0")],
+        {"om": True, "om_names": ["resnet"]},
+    ),
+    (
         "om-name-no-json",
         item(model_name="file"),
         [at(E, "unknown-model", "model_name")],

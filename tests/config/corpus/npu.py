@@ -696,6 +696,20 @@ NAME_CASES = [
         [(N, "not-known", "/dump_mode")],
     ),
     (
+        "set-anew",
+        CUSTOM + MAP + 'o.parameter_map["dump_mode"].s = b"all"\nrun()\n'
+        'o.parameter_map["dump_mode"].s = b"input"\n',
+        [(N, "set-anew", "/dump_mode")],
+    ),
+    (
+        "set-anew-of-torchair",
+        "from torchair.configs.compiler_config import CompilerConfig\nc = CompilerConfig()\n"
+        'c.dump_config.enable_dump = True\nc.dump_config.dump_path = "@DIR@"\n'
+        'c.dump_config.dump_mode = "all"\nb = get_npu_backend(compiler_config=c)\n'
+        'c.dump_config.dump_mode = "input"\nb = get_npu_backend(compiler_config=c)\n',
+        [(N, "set-anew", "/dump_mode")],
+    ),
+    (
         "name-of-itself",
         "M = M\n" + RUN % 'DumpConfig(True, "@DIR@", dump_mode=M)',
         [(N, "not-known", "/dump_mode")],
