@@ -154,7 +154,7 @@ def _of_paired_files(options: ComparisonOptions, op: str, place: Place) -> Compa
     """Return the options of comparing an op's two files, where the other build calls it otherwise:
     by its name alone it has no counterpart.
     """
-    from ..run.pairing_of_builds import other_name
+    from ..run.outputs_of_builds import other_name
     from ..store.store import RunStore
 
     with RunStore.open(options.out) as store:

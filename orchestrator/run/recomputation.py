@@ -374,7 +374,7 @@ class Recomputation:
         knows = self._engine.places.planner(place).knows
         if not all(map(knows, dumped)):
             return True
-        from .pairing_of_builds import other_name
+        from .outputs_of_builds import other_name
 
         others = (other_name(row).rsplit(":", 2)[0] for row in rows if row.kind == OUTPUT)
         return any(

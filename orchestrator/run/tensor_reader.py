@@ -222,7 +222,7 @@ class RunReader(TensorReader):
         """Return a pair by its dump file's name in the rows; None when the file is gone."""
         across = self._engine.across.get((target_file, tensor))
         if across is not None:
-            from .pairing_of_builds import task_across
+            from .outputs_of_builds import task_across
 
             path = os.path.join(self._engine.catalogue.root, target_file)
             target = DumpFile.open(path).tensor(across.kind, across.tensor_index or 0)

@@ -53,7 +53,7 @@ from ..store.store import RunStore
 from ..tensors.layout_conversion import original_array
 from ..tensors.type_precision import ROUNDING
 from .comparison_options import ComparisonOptions
-from .pairing_of_builds import distance_of, other_name
+from .outputs_of_builds import distance_of, other_name
 from .same_operators import EitherDump, digest, open_either
 
 PairOf = Callable[[Place, str, int], Optional[ComputedPair]]
