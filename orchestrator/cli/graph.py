@@ -137,7 +137,8 @@ def _commands(
             )
         given = beside["--om"]
         config = _dump_only(os.path.abspath(given) if given is not None else _OM_JSON)
-        return Commands(_submodel(path, beside), "", config, bool(given or beside["--golden"]))
+        told = bool(given or beside["--golden"])
+        return Commands(_submodel(path, beside), "", config, told, "" if given else _OM_JSON)
     if beside["--om"] is not None:
         raise UsageError(
             "--om goes with an original model; %s is the json of an om itself" % model.path

@@ -45,6 +45,8 @@ def test_a_caffe_net_shows_shapes_and_its_submodel_command_runs(driver, folder, 
     # The om has to be named; its layers are found by their names before fusion.
     assert config[:7] == ["goldwatch", "config", "new", "--om", "OM.json", "--layers", "p1"]
     assert config[-4:] == ["--dump-path", ".", "--mode", "all"] and "e1" in config
+    told = element(driver, "#om-json").text
+    assert "OM.json stands for the json of the om: atc --mode=1" in told
 
 
 def test_an_onnx_command_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path):

@@ -226,6 +226,7 @@ function startPage(data) {
           + 'A page made with --om, --golden or --result has the shapes.']));
       }
       if (config) parts.push(commandPart('dump only them:', submodel ? 'config-command' : 'command', config, count));
+      if (config && data.omJson) parts.push(make('p', {class: 'quiet', id: 'om-json'}, `${data.omJson} stands for the json of the om: atc --mode=1 --om=FILE.om --json=${data.omJson} makes it; a page made with --om names it.`));
       if (!config && data.config) parts.push(make('p', {}, 'None of these ops has a dump.'));
     }
     holder.replaceChildren(...parts, clear);

@@ -43,6 +43,8 @@ class Commands(NamedTuple):
         Why there is no submodel command, where there is none.
     config
         Before and behind the names of the layers.
+    om_json
+        What stands there for the json of an om that nobody named; empty where one is.
     shapes_told
         Whether an option of the submodel command tells shapes, so that the page adds none.
     """
@@ -51,6 +53,7 @@ class Commands(NamedTuple):
     no_submodel: str
     config: Optional[Sequence[Sequence[str]]]
     shapes_told: bool
+    om_json: str = ""
 
 
 def graph_page(
@@ -80,6 +83,7 @@ def graph_page(
         "submodel": commands.submodel,
         "noSubmodel": commands.no_submodel,
         "config": commands.config,
+        "omJson": commands.om_json,
         "shapes": not commands.shapes_told,
         "first": bad[0] if bad else None,
         "original": None
