@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 
 import jsonschema
 import pytest
@@ -29,8 +30,12 @@ def test_cure_prints_the_operators_it_raises_and_the_command(folder):
     lines = done.stdout.splitlines()
     assert sum(line.startswith("  raise ") for line in lines) == 3
     assert "wrote a/keep_dtype.cfg" in lines
-    (command,) = [line for line in lines if line.startswith("  atc --framework=5")]
-    assert command.endswith("--keep_dtype=%s" % (folder / "a" / "keep_dtype.cfg"))
+    # In a file, too, it is broken so that it can be read and pasted.
+    shell = done.stdout[done.stdout.index("  atc --framework=5") :].splitlines()[:-1]
+    assert len(shell) > 1 and max(map(len, shell)) <= 80, shell
+    command = shlex.split("\n".join(shell))
+    assert command[0] == "atc"
+    assert command[-1] == "--keep_dtype=%s" % (folder / "a" / "keep_dtype.cfg")
     assert lines[-1].startswith("3 operators to compute in float32: by the estimate")
 
 
