@@ -65,7 +65,7 @@ class RecomputationVerdict(NamedTuple):
         that it is wrong; else 0.
     code
         Of the reason; mostly empty.
-    by_model, of_shape
+    by_model, of_shape, by_json
         As of :class:`goldwatch.recomputing.recomputed_output.Recomputed`.
     """
 
@@ -78,6 +78,7 @@ class RecomputationVerdict(NamedTuple):
     code: str = ""
     by_model: bool = False
     of_shape: bool = False
+    by_json: bool = False
 
 
 def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, RecomputationVerdict]:
@@ -100,7 +101,10 @@ def judge_recomputed(computed: Mapping[Key, Recomputed]) -> Dict[Key, Recomputat
             by_kind[output.kind, output.dtype].append(key)
     return {
         key: _verdict(key, output, by_kind, computed)._replace(
-            assumed=output.assumed, by_model=output.by_model, of_shape=output.of_shape
+            assumed=output.assumed,
+            by_model=output.by_model,
+            of_shape=output.of_shape,
+            by_json=output.by_json,
         )
         for key, output in computed.items()
     }
@@ -134,8 +138,8 @@ def _verdict(
 ) -> RecomputationVerdict:
     if output.tight is None:
         return RecomputationVerdict(UNKNOWN, reason=output.reason, code=output.code)
-    if output.by_model:
-        # It follows from what it read, and not from what the model says.
+    if output.by_model or output.by_json:
+        # It follows from what it read, and not from what the model says, or golden data show.
         return RecomputationVerdict(WRONG, output.tight, math.inf)
     times = excess(output.tight, output.kind == MOVE)
     excused = times if output.loose is None else min(times, excess(output.loose))

@@ -61,7 +61,8 @@ _DECIDING = frozenset(
     YoloV3DetectionOutput SSDDetectionOutput FSRDetectionOutput Equal NotEqual Greater
     GreaterEqual Less LessEqual ApproximateEqual IsClose Round Rint Floor Ceil Trunc Sign FloorDiv
     FloorMod Mod TruncateDiv TruncateMod Bucketize SearchSorted OneHot LogicalAnd LogicalOr
-    LogicalNot LogicalXor Where NonZero AscendQuant Quantize QuantizeV2
+    LogicalNot LogicalXor Where NonZero AscendQuant AscendQuantV2 Quantize
+    QuantizeV2
     """.lower().split()
 )
 _ROUNDING = frozenset("round rint floor ceil trunc floordiv truncatediv sign".split())

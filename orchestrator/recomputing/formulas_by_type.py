@@ -345,23 +345,17 @@ def _fitted(name: str, inputs: Sequence[Value], output: Array, unit: float) -> I
     elif name.startswith("clip"):
         yield _clipped(x, y)
     elif name in ("mul", "muls", "realdiv", "div", "axpy"):
+        kind = "Div" if name in ("realdiv", "div") else "Mul"
         for axis in _channels(x):
-            yield _node(
-                "Mul",
-                {},
-                extra=[
-                    _constant(
-                        _sum_over(axis, x * y) / np.maximum(_sum_over(axis, x * x), 1e-300), unit
-                    )
-                ],
-            )
+            one, other = (x, y) if kind == "Mul" else (y, x)
+            squares = np.maximum(_sum_over(axis, one * one), 1e-300)
+            factor = _sum_over(axis, x * y) / squares
+            yield _node(kind, {}, extra=[_constant(factor, unit)])
     else:
+        kind, sign = ("Sub", -1.0) if name == "sub" else ("Add", 1.0)
         for axis in _channels(x):
-            yield _node(
-                "Add",
-                {},
-                extra=[_constant(_sum_over(axis, y - x) / _sum_over(axis, np.ones_like(x)), unit)],
-            )
+            summand = sign * _sum_over(axis, y - x) / _sum_over(axis, np.ones_like(x))
+            yield _node(kind, {}, extra=[_constant(summand, unit)])
 
 
 def _clipped(x: Array, y: Array) -> Formula:

@@ -13,6 +13,7 @@ from typing import (
     Iterable,
     Iterator,
     List,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -22,12 +23,21 @@ from typing import (
 
 import numpy as np
 
+from .. import operators
 from ..base.element_types import element_count
 from ..metrics.patterns import AlignedPair
-from ..operators import ASCEND, Arithmetic, CannotCompute, Node, Value, find, parts_of
+from ..metrics.patterns.masked_on_both_sides import Masks
+from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, find, parts_of
 from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of
-from .formulas_by_type import Formula, NodeFormula, formulas, is_elementwise, kind_of_type
+from .formulas_by_type import (
+    LOOSE,
+    Formula,
+    NodeFormula,
+    formulas,
+    is_elementwise,
+    kind_of_type,
+)
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE
 
@@ -50,6 +60,16 @@ _APART, _NEARER = 0.05, 0.2
 """Golden data that do not fit each other are this far apart, and what fits instead is nearer by
 this factor.
 """
+
+
+_VERSION = 21
+"""The opset of a quantisation's attributes."""
+_BY_SCALE: Mapping[str, str] = {
+    **dict.fromkeys(("ascendquantv2", "quantize"), "QuantizeLinear"),
+    **dict.fromkeys(("ascenddequantv2", "ascendantiquantv2", "dequantize"), "DequantizeLinear"),
+}
+"""What quantises by a scale and a zero point that are inputs: converters hand on either the scale
+of ONNX or its reciprocal, which golden data show."""
 
 
 class GoldenRecomputation(NamedTuple):
@@ -99,7 +119,8 @@ def recomputed_by_golden(
             computed = formula(targets, Arithmetic())
             kind = kind_of_type(op_type)
             if output.target.dtype.kind != "f":
-                wrong = np.asarray(output.target) != computed.array.reshape(output.target.shape)
+                inside = Arithmetic() if not inputs else LOOSE.get(inputs[0].dtype, Arithmetic())
+                wrong = not_following(formula, targets, np.asarray(output.target), inside)
                 first = int(np.argmax(wrong)) if wrong.size else 0
                 error = decided_error(int(np.count_nonzero(wrong)), wrong.size, first)
                 return GoldenRecomputation(kind if kind == MOVE else DECISION, error, None)
@@ -204,7 +225,7 @@ def confirmed_formula(
     distance from that; None where none fits.
     """
     formula, distance = _told(op_type, goldens, golden, facts, dtype)
-    if formula is not None:
+    if formula is not None or not goldens:
         return formula, distance
     most = max(
         FITS, 4.0 * rounding_of(str(golden.dtype)).half_unit if golden.dtype != np.float64 else 0.0
@@ -221,17 +242,68 @@ def _told(
 ) -> Tuple[Optional[NodeFormula], float]:
     """Return the formula by what the json and the dump tell; as :func:`confirmed_formula`."""
     for formula in by_attributes(op_type, facts):
-        distance = _distance(formula, goldens, golden)
         # The constants are the device's, golden data are made with the original ones.
-        if distance is not None and distance <= max(FITS, 4.0 * rounding_of(dtype).half_unit):
+        if golden.dtype.kind != "f" and facts is not None and facts.constants:
+            if _decides_alike(formula, goldens, golden, facts.constants.values()):
+                return formula, 0.0
+            continue
+        has_rounded = facts is not None and bool(facts.constants)
+        most = max(FITS, 4.0 * rounding_of(dtype).half_unit) if has_rounded else FITS
+        distance = _distance(formula, goldens, golden)
+        if distance is not None and distance <= most:
             return formula, distance
     return None, 0.0
 
 
-def follows_from(formula: Formula, goldens: Sequence[Value], golden: Array) -> bool:
-    """Tell whether a golden output is what a formula makes of golden inputs."""
+def _decides_alike(
+    formula: NodeFormula, goldens: Sequence[Value], golden: Array, constants: Iterable[Array]
+) -> bool:
+    """Tell whether golden whole numbers are what a formula makes of golden inputs, where constants
+    are rounded to the device's type.
+    """
+    try:
+        return not not_following(formula, goldens, golden, rounding_of_constants(constants)).any()
+    except (CannotCompute, ValueError, TypeError, IndexError, MemoryError):
+        return False
+
+
+def rounding_of_constants(constants: Iterable[Array]) -> Arithmetic:
+    """Return the arithmetic of exact values but for constants that were rounded to a type."""
+    held = [constant for constant in constants if constant.dtype.kind == "f"]
+    return Arithmetic(max(map(_unit_of, held), default=0.0))
+
+
+def _unit_of(constant: Array) -> float:
+    """Return half a step of the coarsest type that holds a constant."""
+    near = np.ascontiguousarray(constant, np.float32)
+    if not np.any(near.view(np.uint32) & np.uint32(0xFFFF)):
+        return rounding_of("bfloat16").half_unit
+    with np.errstate(over="ignore"):
+        is_half = np.array_equal(near.astype(np.float16), near)
+    return rounding_of("float16" if is_half else "float32").half_unit
+
+
+def not_following(
+    formula: Formula, inputs: Sequence[Value], actual: Array, arithmetic: Arithmetic
+) -> Array:
+    """Return which of an output's whole numbers are not what a formula makes of what comes in."""
+    right = formula(inputs, Arithmetic()).array
+    made = actual.reshape(right.shape)
+    if not isinstance(formula, NodeFormula):
+        return np.asarray(made != right).reshape(actual.shape)
+    given = formula.arguments(formula.read(inputs))
+    (wrong,) = operators.check(formula.node, given, [made], arithmetic)
+    return np.asarray(wrong).reshape(actual.shape)
+
+
+def follows_from(
+    formula: Formula, goldens: Sequence[Value], golden: Array, most: float = FITS
+) -> bool:
+    """Tell whether a golden output is what a formula makes of golden inputs, up to a relative
+    distance.
+    """
     distance = _distance(formula, goldens, golden)
-    return distance is not None and distance <= FITS
+    return distance is not None and distance <= most
 
 
 def confirmed_node(
@@ -246,7 +318,7 @@ def confirmed_node(
     """
     nodes = (
         formula
-        for formula in formulas(op_type, goldens, golden, dtype)
+        for formula in (formulas(op_type, goldens, golden, dtype) if goldens else ())
         if isinstance(formula, NodeFormula)
     )
     formula, distance = _nearest(nodes, goldens, golden, FITS)
@@ -273,18 +345,46 @@ def _nearest(
     return chosen, float(best) if chosen is not None else 0.0
 
 
+def is_told_by_dump(op_type: str) -> bool:
+    """Tell whether an operator of a type is computed by its attributes and the constants of its
+    dump.
+    """
+    return op_type.lower() in _BY_SCALE or find(ASCEND, op_type) is not None
+
+
 def by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iterator[NodeFormula]:
-    """Yield the formula of an op by its attributes, with the constants of its dump."""
-    if facts is not None and find(ASCEND, op_type) is not None:
+    """Yield the formulas that an op may have by its attributes, with the constants of its dump."""
+    if facts is None:
+        return
+    if op_type.lower() in _BY_SCALE:
+        yield from _by_scale(_BY_SCALE[op_type.lower()], facts)
+    elif find(ASCEND, op_type) is not None:
         node = Node(ASCEND, op_type, dict(facts.attributes), layouts=facts.layouts)
         yield NodeFormula(node, constants=facts.constants)
+
+
+def _by_scale(kind: str, facts: AttributesAndConstants) -> Iterator[NodeFormula]:
+    """Yield quantisations by the scale and zero point of a dump: along each axis, by the scale or
+    its reciprocal, with the zero point added or taken away.
+    """
+    scale, zero = (facts.constants.get(number) for number in (1, 2))
+    if scale is None or scale.dtype.kind != "f" or not np.all(scale):
+        return
+    axes = [facts.attributes["axis"]] if "axis" in facts.attributes else [1, -1, 0]
+    for axis in axes if scale.size > 1 else axes[:1]:
+        node = Node(ONNX, kind, {"axis": axis}, "", _VERSION)
+        for scales in (scale, 1.0 / scale.astype(np.float64)):
+            for zeros in (zero,) if zero is None or kind == "QuantizeLinear" else (zero, -zero):
+                constants = {**facts.constants, 1: scales, 2: zeros}
+                given = {number: one for number, one in constants.items() if one is not None}
+                yield NodeFormula(node, constants=given)
 
 
 def sides_of(
     inputs: Sequence[AlignedPair], output: AlignedPair
 ) -> Optional[Tuple[List[Value], List[Value]]]:
     """Return golden inputs and the device's as values; None where one tensor is a sample."""
-    if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
+    if any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
     goldens, targets = (
         _values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")
@@ -377,5 +477,21 @@ def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
         return None
     if golden.dtype.kind != "f":
         return decided_error(0, golden.size) if np.array_equal(computed.array, golden) else None
+    golden, computed = without_masks(golden, computed)
     error = own_error(golden, computed, "float64" if golden.dtype == np.float64 else "float32")
     return None if error.not_finite or not np.isfinite(error.distance) else error
+
+
+def without_masks(golden: Array, computed: Value) -> Tuple[Array, Value]:
+    """Return a golden output and what is computed without the elements that are masked in both:
+    beside these all others are next to nothing.
+    """
+    masks, flat = Masks(), np.ravel(computed.array)
+    masks.update(flat, np.ravel(golden))
+    if not masks.there:
+        return golden, computed
+    kept = ~masks.of(flat, np.ravel(golden))
+    error = computed.error
+    if error is not None:
+        error = np.ravel(np.broadcast_to(error, computed.array.shape))[kept]
+    return np.ravel(golden)[kept], Value(flat[kept], error)

@@ -192,10 +192,10 @@ def _held_instead(
     order = _in_parts(given, own, unit) or _in_order(given, node, place, inputs, unit)
     if sibling:
         words = "%s): those of its sibling %s, not the model's" % (of_dump, sibling)
+    elif not np.ptp(given):
+        words = "%s): %s throughout" % (of_dump, text_of(given.flat[0].item() or 0))
     elif order:
         words = "%s): the model's %s" % (of_dump, order)
-    elif not np.ptp(given):
-        words = "%s): %s throughout" % (of_dump, text_of(given.flat[0].item()))
     else:
         words = of_dump + _which_differ(node, given, own, apart)
     # The same numbers in other places are the model's, exchanged; so are those of another node.

@@ -52,6 +52,8 @@ class Recomputed:
     of_shape
         So it is because an op has another shape than the model says: the first that has, of which
         readers make other values.
+    by_json
+        It is what the json says, and golden data do not follow by that: the error is theirs.
     first_other
         The output of an op before it that is the first to have another shape than the model says:
         this one follows from what it read, and not from what the model says.
@@ -69,6 +71,7 @@ class Recomputed:
     assumed: bool = False
     by_model: bool = False
     of_shape: bool = False
+    by_json: bool = False
     first_other: Optional[Recomputed] = None
 
 

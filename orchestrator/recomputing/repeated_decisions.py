@@ -59,7 +59,7 @@ _AGREE = 0.99
 _NEAR = 2.0
 # More wrong decisions than so many and this share of all are no matter of ties; chosen, no trial.
 _FEW = 8
-_MOST = 0.25
+MOST_NEAR_TIES = 0.25
 # Lower scores are masked: masks of attention are -1e4 or the type's lowest number.
 _MASK = -5000.0
 # The farthest of n normally distributed errors is wider than a tie's width this seldom.
@@ -329,7 +329,7 @@ def near_ties(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
         0.0,
     )
     if (
-        count > max(_FEW, _MOST * differs.size)
+        count > max(_FEW, MOST_NEAR_TIES * differs.size)
         or golden_wrong is None
         or golden_wrong[differs].any()
     ):

@@ -4,6 +4,7 @@ which golden outputs follow from golden inputs.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import chain, permutations
 from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequence, Tuple
@@ -14,6 +15,7 @@ from ..metrics.patterns import AlignedPair
 from ..operators import Arithmetic, CannotCompute, Value
 from ..operators.registry import UNFIT
 from ..operators.variants import AS_IT_IS, text_of
+from ..tensors.type_precision import rounding_of
 from .explained_or_written import explained_or_written
 from .formulas_by_type import (
     LOOSE,
@@ -30,17 +32,21 @@ from .formulas_fitted_to_golden import (
     confirmed_node,
     follows_from,
     made_by,
+    not_following,
+    rounding_of_constants,
     sides_of,
     with_formula_error,
+    without_masks,
 )
 from .original_nodes import Call, Nodes
-from .other_constants import MOST_LISTED
-from .output_error import OwnError, own_error
+from .other_constants import MOST_LISTED, OF_DUMP
+from .output_error import OwnError, decided_error, own_error
 from .piece import Piece
+from .repeated_decisions import MOST_NEAR_TIES
 from .submodel.cut_definition import Cut
 from .variant_search import Explained, Instead, VariantSearch, search_variants
 from .variant_trials import Output
-from .written import Written
+from .written import Written, is_spread
 
 if TYPE_CHECKING:
     from .attributes_and_constants import AttributesAndConstants
@@ -53,6 +59,13 @@ _ELEMENT_S = 2e-8
 """Roughly what computing one element takes; measured of vector operators as the budget of variants
 counts it."""
 
+_DIGITS = (1, 2, 3, 4, 5)
+_NEARLY, _EQUAL = 1.5, 1e-7
+"""What golden data may be off by a shorter number: so many times what they are by the fitted one,
+or one rounding of float32. Chosen, no trial."""
+_SHOWN = 0.5
+"""Of how far the json's operator is from golden data, what the device's output is off them at
+least: else it is right, whatever the json says. Chosen, no trial."""
 _MOST_ORDERED = 4
 """Inputs of which each other order is tried."""
 _NEXT_OF_EDGES = (
@@ -95,16 +108,19 @@ def variants_by_golden(
         (True) or not.
     """
     sides = sides_of(inputs, output)
-    if sides is None or is_fitted(op_type, len(inputs)):
+    dumped = [] if facts is None else sorted(facts.constants.items())
+    # A constant that golden data alone show takes up whatever is otherwise.
+    if sides is None or (is_fitted(op_type, len(inputs)) and not dumped):
         return None
     goldens, targets = sides
+    golden = np.asarray(output.golden)
     try:
         with np.errstate(all="ignore"):
-            formula, off = confirmed_node(
-                op_type, goldens, np.asarray(output.golden), facts, output.dtype
-            )
+            formula, off = confirmed_node(op_type, goldens, golden, facts, output.dtype)
             if formula is not None:
-                return _searched(name, formula, off, targets, output, judge)
+                if is_fitted(op_type, len(inputs)):
+                    formula = _with_short_numbers(formula, off, goldens, golden)
+                return _searched(name, formula, off, targets, output, judge, dumped)
     except (CannotCompute, *UNFIT):
         pass
     return None
@@ -141,27 +157,90 @@ def fed_otherwise(
         except UNFIT:
             return None
         # What follows from anything tells nothing.
-        if known is not None or not np.ptp(golden):
+        if known is not None or not is_spread(golden):
             return None
         of_json: List[Formula] = list(by_attributes(op_type, facts))
         of_type: Iterable[Formula] = (
             ()
-            if learns_constants(op_type, len(targets))
+            if learns_constants(op_type, len(targets)) or not targets
             else formulas(op_type, targets, np.asarray(output.target), output.dtype)
         )
         for number, formula in enumerate(chain(of_json, of_type)):
             if _follows(formula, targets, output, judge):
                 found = _other_order(op_type, formula, goldens, golden, fed_with)
                 found = found or _other_input(formula, goldens, golden, fed_with, others)
-                if (
-                    found is None
-                    and number < len(of_json)
-                    and (facts.attributes or facts.constants)
-                ):
-                    found = _of_json(op_type, facts)
+                if found is None and (number < len(of_json) or not of_json):
+                    with_what = _golden_otherwise(formula, goldens, golden, output.dtype, judge)
+                    found = _of_json(op_type, facts, with_what)
                 if found is not None:
                     return VariantSearch([], [], instead=found)
     return None
+
+
+def by_json_alone(
+    op_type: str,
+    inputs: Sequence[AlignedPair],
+    output: AlignedPair,
+    facts: AttributesAndConstants,
+    judge: Judge,
+) -> Optional[OwnError]:
+    """Return how far golden data are from what the json says of golden inputs, where the device's
+    output is what it says of the device's own; None where it is not, or golden data are, or may be
+    but for the rounding of a device. Parameters as of :func:`variants_by_golden`.
+    """
+    sides = sides_of(inputs, output)
+    if sides is None:
+        return None
+    goldens, targets = sides
+    golden, actual = np.asarray(output.golden), np.asarray(output.target)
+    half = rounding_of(output.dtype).half_unit
+    with np.errstate(all="ignore"):
+        for formula in by_attributes(op_type, facts) if is_spread(golden) else ():
+            if not _follows(formula, targets, output, judge):
+                continue
+            try:
+                if golden.dtype.kind != "f":
+                    rounded = rounding_of_constants(facts.constants.values())
+                    wrong = not_following(formula, goldens, golden, rounded)
+                    error = decided_error(int(wrong.sum()), wrong.size, int(np.argmax(wrong)))
+                    return error if error.distance > MOST_NEAR_TIES else None
+                held = {
+                    number: Value(one, np.abs(one) * half) if one.dtype.kind == "f" else one
+                    for number, one in formula.constants.items()
+                }
+                coarse = LOOSE.get(output.dtype, Arithmetic())
+                held_formula = replace(formula, constants=held)
+                made = made_by(held_formula, goldens, coarse, golden.shape)
+            except (CannotCompute, *UNFIT):
+                continue
+            off, apart = (float(np.linalg.norm(side - golden)) for side in (actual, made.array))
+            error = own_error(*without_masks(golden, made), output.dtype)
+            if np.isfinite(apart) and off > _SHOWN * apart and judge(error, False) > 1.0:
+                return error
+    return None
+
+
+def _golden_otherwise(
+    formula: Formula, goldens: Sequence[Value], golden: Array, dtype: str, judge: Judge
+) -> str:
+    """Return in words by what golden data follow in place of a formula, where a variant of it makes
+    them; else empty.
+    """
+    if not isinstance(formula, NodeFormula):
+        return ""
+    # Constants are the device's: rounded to its type at least as coarsely as float16.
+    dtype = "float16" if dtype == "float32" else dtype
+    as_golden = AlignedPair(golden, golden, dtype, (), golden.size)
+    try:
+        search = _searched(formula.node.name, formula, 0.0, goldens, as_golden, judge, ())
+    except (CannotCompute, *UNFIT):
+        return ""
+    if search is None or not search.explained:
+        return ""
+    words = search.explained[0].sentence.replace("the device computed ", "", 1)
+    words = re.split(r"; golden data follow with | \([\d,]+ of ", words, maxsplit=1)[0]
+    words = words.replace("golden data's", "the om's").replace(OF_DUMP, "of the om's dump")
+    return re.sub(" for %s$" % re.escape(formula.node.type), "", words)
 
 
 def _follows(formula: Formula, targets: Sequence[Value], output: AlignedPair, judge: Judge) -> bool:
@@ -173,7 +252,8 @@ def _follows(formula: Formula, targets: Sequence[Value], output: AlignedPair, ju
                 if computed.is_float != (output.target.dtype.kind == "f"):
                     return False
                 if not computed.is_float:
-                    return bool(np.array_equal(computed.array, output.target))
+                    actual = np.asarray(output.target)
+                    return not not_following(formula, targets, actual, arithmetic).any()
                 if judge(own_error(output.target, computed, output.dtype), False) <= 1.0:
                     return True
         except (CannotCompute, *UNFIT):
@@ -224,9 +304,12 @@ def _other_input(
     return None
 
 
-def _of_json(op_type: str, facts: AttributesAndConstants) -> Instead:
+def _of_json(op_type: str, facts: AttributesAndConstants, with_what: str) -> Instead:
+    """Return that the device computed what the json says, and by what golden data follow, in words;
+    empty: not known.
+    """
     pairs = ["%s %s" % pair for pair in sorted(facts.attributes.items())]
-    told = ["what the om's json says (%s)" % ", ".join(pairs) if pairs else op_type]
+    told = ["%s as the om's json says" % op_type + (" (%s)" % ", ".join(pairs) if pairs else "")]
     if facts.constants:
         shown = [
             "input %d: %s" % (number, text_of(array))
@@ -237,11 +320,35 @@ def _of_json(op_type: str, facts: AttributesAndConstants) -> Instead:
         told.append("the constants of its dump" + listed)
     return Instead(
         "attribute",
-        "the device computed %s, and golden data do not follow from golden inputs by that: the "
-        "original model says otherwise, reads another tensor or another shape, or holds other "
-        "constants" % " with ".join(told),
-        "compare the inputs and attributes of its op in the om's json with the original model's",
+        "the device computed %s, and golden data do not follow from golden inputs by that: %s"
+        % (
+            " with ".join(told),
+            "they follow with %s; which of both the original model says is not known without it"
+            % with_what
+            if with_what
+            else "the original model says otherwise, reads another tensor or another shape, or "
+            "holds other constants",
+        ),
+        "compare the type, inputs and attributes of its op in the om's json with the original "
+        "model's",
     )
+
+
+def _with_short_numbers(
+    formula: NodeFormula, off: float, goldens: Sequence[Value], golden: Array
+) -> NodeFormula:
+    """Return a formula with its number as short as golden data allow: it was fitted to them."""
+    (fitted,) = formula.extra[-1:]
+    number = fitted.array if isinstance(fitted, Value) else np.asarray(fitted)
+    if len(formula.extra) > 1 or number.size > 1:
+        return formula
+    for digits in _DIGITS:
+        short = float("%.*g" % (digits, number.item()))
+        error = None if not isinstance(fitted, Value) else fitted.error
+        shortened = replace(formula, extra=(Value(np.full(number.shape, short), error),))
+        if follows_from(shortened, goldens, golden, max(_NEARLY * off, _EQUAL)):
+            return shortened
+    return formula
 
 
 def _searched(
@@ -251,6 +358,7 @@ def _searched(
     targets: Sequence[Value],
     output: AlignedPair,
     judge: Judge,
+    dumped: Sequence[Tuple[int, Array]],
 ) -> Optional[VariantSearch]:
     given = formula.read(targets)
     node = replace(formula.node, name=name)
@@ -264,8 +372,9 @@ def _searched(
     actual = np.asarray(output.target).reshape(computed.array.shape)
     searched = Output(key, actual, computed, output.dtype)
     elements = actual.size + sum(value.array.size for value in given)
+    cost_s = _ELEMENT_S * elements
     search = search_variants(
-        piece, incoming, searched, judge, _ELEMENT_S * elements, lambda node, place: iter(())
+        piece, incoming, searched, judge, cost_s, lambda node, place: iter(()), dumped
     )
     search = search._replace(
         explained=[_of_golden(entry) for entry in search.explained],
@@ -275,18 +384,30 @@ def _searched(
         searched, lambda: (), lambda error: judge(error, False), [value.array for value in given]
     )
     found = explained_or_written(search, written)
+    if found.instead is not None:
+        told = found.instead._replace(sentence=_said_of_golden(found.instead.sentence))
+        found = found._replace(instead=told)
     return found if found.explained or found.possible or found.instead is not None else None
 
 
 def _of_golden(entry: Explained) -> Explained:
     """Return an explanation that says where what the model says is known from."""
     if entry.model == AS_IT_IS:
-        sentence = entry.sentence.replace("; the model has ", "; golden data follow with ", 1)
-        sentence = sentence.replace("; the model takes ", "; golden data follow with ", 1)
-        return entry._replace(sentence=sentence)
+        return entry._replace(sentence=_said_of_golden(entry.sentence))
     # A scale that is learnt takes up what an epsilon next to nothing does.
     model = entry.model + (_AS_SMALL if entry.name == "epsilon" else "")
     told = "golden data follow with " + model
-    return entry._replace(
-        sentence=entry.sentence.replace("the model says " + entry.model, told, 1), model=model
-    )
+    sentence = entry.sentence.replace("the model says " + entry.model, told, 1)
+    return entry._replace(sentence=_said_of_golden(sentence), model=model)
+
+
+def _said_of_golden(sentence: str) -> str:
+    """Return a sentence about the model as one about golden data, which alone are known."""
+    for of_model, of_golden in (
+        ("; the model has ", "; golden data follow with "),
+        ("; the model takes ", "; golden data follow with "),
+        ("which the model does not have there", "by which golden data do not follow"),
+        ("the model's", "golden data's"),
+    ):
+        sentence = sentence.replace(of_model, of_golden)
+    return sentence

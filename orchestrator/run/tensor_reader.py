@@ -4,10 +4,23 @@ judged by others.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Collection,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
+from ..base.element_types import element_count
 from ..base.errors import GoldwatchError
 from ..base.manifest import model_file_name
 from ..dumps.dump_file import DumpFile
@@ -41,6 +54,9 @@ if TYPE_CHECKING:
 
 # Clocks of the host that converted the model and of the device that dumped may differ; chosen.
 _YOUNGER_S = 60.0
+_MOST_UNPAIRED = 32
+"""Golden tensors that nothing is compared with, of which each is tried as an input. Chosen by time,
+no trial."""
 
 
 class RunReader(TensorReader):
@@ -128,7 +144,7 @@ class RunReader(TensorReader):
         """Return what the json tells; as :meth:`TensorReader.by_json`."""
         if self._recomputation is None or not self._learns(op):
             return None
-        if not output.compared or output.whole:
+        if not output.compared:
             return None
         facts = self._recomputation.attributes_and_constants(op)
         return fed_otherwise_by_golden(op, output, inputs, self.whole, facts, others)
@@ -139,6 +155,21 @@ class RunReader(TensorReader):
             op.place, op.name
         )
         return is_learnt and not self._learns_of_other_dump(op)
+
+    def unpaired_goldens(
+        self, place: Place, paired: Collection[Optional[str]], size: int
+    ) -> Iterator[Tuple[str, Any]]:
+        """Yield other golden tensors; as :meth:`TensorReader.unpaired_goldens`."""
+        goldens, read = self._engine.goldens.of(place), 0
+        for name, index in goldens.outputs():
+            entry = goldens.find(name, index)
+            if entry is None or entry.rel in paired or read >= _MOST_UNPAIRED:
+                continue
+            if element_count(goldens.shape(name, index) or (0,)) == size:
+                read += 1
+                with contextlib.suppress(GoldwatchError, OSError):
+                    words = "%s (output %d of golden data, of which the om has no op)"
+                    yield words % (name, index), goldens.tensor(entry).array()
 
     def golden_variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
         """Return by what a golden output may have been made; as

@@ -11,6 +11,7 @@ from ...base.naming import printable
 from ...base.wording import percent
 from ...dumps.place import Place
 from ...dumps.tensor_statistics import LEAST, MEASURES, NOT_FINITE
+from ..by_recomputation import RecomputationVerdict
 from ..metric_text import beside_limit
 from .explanations import Explanation
 from .first_divergence import FirstDivergence
@@ -257,22 +258,8 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
         return _by_statistics(first)
     if _is_in_training(first, estimate):
         return _IN_TRAINING
-    if estimate is not None and estimate.computed is not None and estimate.computed.assumed:
-        again = (
-            "; computed again from golden data's value of its input (the device's was not dumped) "
-            "it comes out otherwise"
-        )
-        return again + ", so the error may be its own, or that of other data given to the device."
-    if estimate is not None and estimate.computed is not None and estimate.computed.by_model:
-        return _Own(
-            "; it is right on what it read, and that is not what the original model says it reads: "
-            "the error is that of the om, of what feeds this operator."
-        )
     if estimate is not None and estimate.computed is not None:
-        return _Own(
-            "; computed again from the device's own inputs it comes out otherwise, so the error "
-            "is its own."
-        )
+        return _wrong_by_computing(estimate.computed)
     if first.shaped_before:
         return (
             "; it is right on what it read, which is in another shape than the original model says "
@@ -312,6 +299,31 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.unknown_input is not None:
         return "; %s was not compared; %s." % (first.unknown_input, _unknown(first))
     return "; no row shows whether its inputs were good; %s." % _unknown(first)
+
+
+def _wrong_by_computing(computed: RecomputationVerdict) -> str:
+    """Return the end of the sentence about an operator that is wrong by computing it again."""
+    if computed.assumed:
+        return (
+            "; computed again from golden data's value of its input (the device's was not dumped) "
+            "it comes out otherwise, so the error may be its own, or that of other data given to "
+            "the device."
+        )
+    if computed.by_model:
+        return _Own(
+            "; it is right on what it read, and that is not what the original model says it reads: "
+            "the error is that of the om, of what feeds this operator."
+        )
+    if computed.by_json:
+        return _Own(
+            "; it is what the om's json says of the device's own inputs, and golden data are not "
+            "what that makes of golden inputs, so the error arises here: in the om, or in how "
+            "golden data were made."
+        )
+    return _Own(
+        "; computed again from the device's own inputs it comes out otherwise, so the error is its "
+        "own."
+    )
 
 
 def _follows_from_inputs(first: FirstDivergence, estimate: Estimate) -> str:
@@ -454,6 +466,8 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     """Return the end of the sentence about an operator of which an input is outside its limits:
     that its error is inherited only where it was computed again.
     """
+    if first.fed_otherwise:
+        return _Own("; %s." % first.fed_otherwise)
     if first.written is not None:
         which = "this input" if first.bad_input in (None, first.tensor) else first.bad_input
         text = (

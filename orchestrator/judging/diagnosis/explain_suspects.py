@@ -105,7 +105,7 @@ def with_explanations(
     for number, (suspect, estimate) in enumerate(suspects_found):
         if number in readers_of_input:
             suspect = replace(suspect, explanations=(other_input_of(readers_of_input[number]),))
-        elif number < MOST_READ and estimate.computed is not None and not estimate.decides:
+        elif number < MOST_READ and _is_computed(estimate) and not estimate.decides:
             search = reader.variants(estimate.op, estimate.output, estimate.inputs)
             explained = _by_computing(estimate, search, inputs, reader)
             suspect = replace(suspect, explanations=explained)
@@ -117,7 +117,7 @@ def with_explanations(
         elif number < MOST_READ:
             search = (
                 reader.variants(estimate.op, estimate.output, estimate.inputs)
-                if estimate.computed is not None
+                if _is_computed(estimate)
                 else reader.by_json(
                     estimate.op,
                     estimate.output,
@@ -151,6 +151,13 @@ def with_explanations(
     ).items():
         suspects[number] = replace(suspects[number], explanations=(explanation,))
     return suspects
+
+
+def _is_computed(estimate: Estimate) -> bool:
+    """Tell whether an output is wrong by what the model says, or golden data show, not by what the
+    json says.
+    """
+    return estimate.computed is not None and not estimate.computed.by_json
 
 
 def _with_fitting_steps(suspect: Suspect, has_model: bool) -> Suspect:
@@ -557,11 +564,12 @@ def _goldens_of_size(
     estimate: Estimate, observed: ObservedOps, reader: TensorReader, size: int
 ) -> Iterator[Tuple[str, Any]]:
     """Yield golden tensors of so many elements that were made before an output, the nearest in the
-    json's order first, by their own names.
+    json's order first, by their own names; then those that nothing was compared with.
     """
+    ops = observed.at_place(estimate.op.place)
     alike = [
         (estimate.output.position - row.position, number, op, row)
-        for number, op in enumerate(observed.at_place(estimate.op.place))
+        for number, op in enumerate(ops)
         for row in op.outputs.values()
         if row.compared
         and element_count(row.shape) == size
@@ -571,6 +579,8 @@ def _goldens_of_size(
         other = reader.pair(op, row)
         if other is not None and not other.sampled and other.golden.size == size:
             yield row.tensor, np.asarray(other.golden)
+    paired = {row.golden_file for op in ops for row in (*op.outputs.values(), *op.inputs.values())}
+    yield from reader.unpaired_goldens(estimate.op.place, paired, size)
 
 
 def _fits(x: Any, y: Any, most: float = _FITS) -> bool:

@@ -125,6 +125,9 @@ class FirstDivergence:
         whether that one is within its limits; else nothing is compared with it.
     shaped_before
         An operator before it that is the first to have another shape than the model says.
+    fed_otherwise
+        What is said where its failing input is what an operator wrote that is within its limits,
+        and golden data have another tensor between the two; else empty.
     handed_on
         It has no task, and the network hands out another tensor by it than the model says.
     underflow
@@ -158,6 +161,7 @@ class FirstDivergence:
     wrong_within_limits: bool = False
     shaped_before: str = ""
     handed_on: bool = False
+    fed_otherwise: str = ""
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay

@@ -232,6 +232,7 @@ class ModelVerdict:
         if self.first_row is not None:
             row = whole(self.first_row)
             self.first = divergence_of(row, inputs, self.observed, limits)
+            self.first = _with_feed(self.first, row, inputs, self.observed, reader)
             self.first_estimate = estimates.worst_of(self.first.op, self.first.place)
             if self.first_estimate is not None:
                 number = self.first_estimate.output.number
@@ -312,6 +313,38 @@ class ModelVerdict:
             self.first,
             _difference(self.observed, devices),
         )
+
+
+_FED_OTHERWISE = (
+    "%s is what %s wrote (%s), which is within its limits, and golden data of %s, which only "
+    "reshapes it, are others: the om lacks an operator between them that the original model has, "
+    "or an edge was drawn otherwise"
+)
+
+
+def _with_feed(
+    first: FirstDivergence, row: Row, inputs: Inputs, observed: ObservedOps, reader: TensorReader
+) -> FirstDivergence:
+    """Return a divergence with what is said of a failing input that holds the values of an output
+    within its limits, by way of operators that only move values.
+    """
+    op = observed.of_file(row.place, row.op, row.target_file or "")
+    for state in inputs.of(op) if first.inputs == BAD else ():
+        source = inputs.source(op, state.number)
+        if state.state != BAD or state.observation is None or state.owner is not op:
+            continue
+        if source is None or source[0].name == state.source:
+            continue
+        maker = observed.find(op.place, source[0].name)
+        made = None if maker is None else maker.outputs.get(source[1])
+        if maker is None or made is None or made.verdict != PASS:
+            continue
+        pairs = [reader.pair(op, state.observation), reader.pair(maker, made)]
+        read = [np.ravel(pair.target) for pair in pairs if pair is not None and not pair.sampled]
+        if len(read) == len(pairs) and np.array_equal(*read):
+            told = _FED_OTHERWISE % (state.tensor, maker.name, made.tensor, state.source)
+            return replace(first, fed_otherwise=told)
+    return first
 
 
 def _wrong_before(op: ObservedOp, inputs: Inputs, estimates: Estimates) -> Dict[str, Any]:

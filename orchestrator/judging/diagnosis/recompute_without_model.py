@@ -9,6 +9,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Collection,
     Dict,
     Iterable,
     List,
@@ -23,12 +24,12 @@ import numpy as np
 from ...base.element_types import element_count
 from ...dumps.place import Place
 from ...metrics.patterns import MOST_ELEMENTS, AlignedPair
-from ...recomputing.formulas_by_type import is_known_type
+from ...recomputing.formulas_by_type import is_elementwise, is_known_type
 from ...recomputing.formulas_fitted_to_golden import output_by_golden, recomputed_by_golden
 from ...recomputing.recomputed_output import DECISION, ComputedPair, Recomputed
 from ..by_recomputation import RecomputationVerdict, excess, judge_recomputed
 from .observed_ops import ObservedOp, SomeOps
-from .op_input_states import Inputs, InputState
+from .op_input_states import GOOD, Inputs, InputState
 from .row_digest import Observation
 
 if TYPE_CHECKING:
@@ -77,11 +78,12 @@ def computed_by_golden(
     for number, output in op.outputs.items():
         from ...recomputing.repeated_decisions import can_repeat
 
-        if not output.compared or (output.whole and not can_repeat(op.type)):
+        is_told = _is_told(op, inputs, facts)
+        if not output.compared or (output.whole and not (is_told or can_repeat(op.type))):
             continue
         if not learns:
             outputs.append(Recomputed(op.name, op.type, number, reason=_FROM_OTHER_DUMP))
-        elif is_known_type(op.type) or can_repeat(op.type) or _is_told(op, inputs, facts):
+        elif is_told or is_known_type(op.type) or can_repeat(op.type):
             outputs.append(_computed(op, output, inputs, whole, facts))
         else:
             outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
@@ -96,9 +98,9 @@ def _is_told(
     """
     if facts is None or not (facts.attributes or facts.constants or len(inputs) > 1):
         return False
-    from ...operators import ASCEND, find
+    from ...recomputing.formulas_fitted_to_golden import is_told_by_dump
 
-    return find(ASCEND, op.type) is not None
+    return is_told_by_dump(op.type)
 
 
 def _computed(
@@ -108,7 +110,8 @@ def _computed(
     whole: Whole,
     facts: Optional[AttributesAndConstants],
 ) -> Recomputed:
-    if not inputs or any(state.observation is None for state in inputs):
+    of_constants = not inputs and facts is not None and facts.constants
+    if not (inputs or of_constants) or any(state.observation is None for state in inputs):
         return Recomputed(op.name, op.type, output.number, reason=_NOT_COMPARED)
     input_pairs, output_pair = whole(op, output, inputs)
     if output_pair is None:
@@ -134,14 +137,39 @@ def _computed(
 
     error = (
         None
-        if output.whole
+        if output.whole and not _is_told(op, inputs, facts)
         else recomputed_by_golden(op.type, input_pairs, output_pair, LOOSE.get(output.dtype), facts)
     )
     if error is None:
-        return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
+        return _by_json_alone(op, output, inputs, input_pairs, output_pair, facts) or Recomputed(
+            op.name, op.type, output.number, reason=_NOT_SHOWN
+        )
     return Recomputed(
         op.name, op.type, output.number, error.kind, output.dtype, error.tight, error.loose
     )
+
+
+def _by_json_alone(
+    op: ObservedOp,
+    output: Observation,
+    inputs: Sequence[InputState],
+    input_pairs: Sequence[AlignedPair],
+    output_pair: AlignedPair,
+    facts: Optional[AttributesAndConstants],
+) -> Optional[Recomputed]:
+    """Return that an output is what the json says of inputs that are right, and golden data do not
+    follow by that; else None.
+    """
+    if facts is None or not (_is_told(op, inputs, facts) or is_elementwise(op.type, len(inputs))):
+        return None
+    if any(state.state != GOOD for state in inputs):
+        return None
+    from ...recomputing.variants_by_golden import by_json_alone
+
+    error = by_json_alone(op.type, input_pairs, output_pair, facts, excess)
+    if error is None:
+        return None
+    return Recomputed(op.name, op.type, output.number, DECISION, output.dtype, error, by_json=True)
 
 
 def beside_by_golden(
@@ -320,6 +348,12 @@ class TensorReader:
         """
         return None
 
+    def unpaired_goldens(
+        self, place: Place, paired: Collection[Optional[str]], size: int
+    ) -> Iterable[Tuple[str, Any]]:
+        """Yield golden tensors of so many elements that are in none of some files, by name."""
+        return ()
+
     def golden_variants(self, op: ObservedOp, output: Observation) -> Optional[VariantSearch]:
         """Return by what a golden output that does not follow from golden inputs may have been made
         in place of what the model says; None where that cannot be computed.
@@ -368,7 +402,7 @@ class TensorReader:
             if state.owner is not None and state.observation is not None
         ]
         read = [pair for pair in pairs if pair is not None]
-        return read, self.pair(op, output) if read and len(read) == len(inputs) else None
+        return read, self.pair(op, output) if len(read) == len(inputs) else None
 
     def same_values(
         self, op: ObservedOp, row: Observation, other_op: ObservedOp, other: Observation

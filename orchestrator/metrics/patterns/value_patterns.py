@@ -220,13 +220,13 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
         found = claimed("region", share, sentence, axis=letter)
         if found is not None:
             return [found]
-    # A target of zeros is no scale.
+    own_mean = np.where(d.compared, d.x, 0.0).sum(axis=others, keepdims=True) / count
+    # A target of zeros is no scale; nor do values that are alike in each index tell a factor.
     if np.abs(factors).max() >= _LEAST_FACTOR:
         rest = d.left_by_others(d.x - factors * d.y, weights)
-        share = min(d.share(rest, 0, size), d.share_of_target(rest))
+        share = min(d.share(rest, 0, size), d.share_of_target(rest, own_mean))
         findings.append(claimed("scale", share, _factors(factors, letter), axis=letter))
     rest = d.left(d.y + shifts)
-    own_mean = np.where(d.compared, d.x, 0.0).sum(axis=others, keepdims=True) / count
     share = min(d.share(rest, size), d.share_of_target(rest, own_mean))
     findings.append(claimed("offset", share, _offsets(shifts * d.unit, letter), axis=letter))
     if not any(findings) and not _has_two_values(d):

@@ -260,6 +260,11 @@ def sentence_of(verdict: RecomputationVerdict) -> str:
             "it is right on what it read, but has another shape than the original model says, and "
             "what reads it makes other values of that"
         )
+    if verdict.by_json:
+        return (
+            "it is what the om's json says of the device's own inputs, and golden data are not "
+            "what that makes of golden inputs"
+        )
     if verdict.by_model:
         return "it is right on what it read, which is not what the original model says it reads"
     whose = (
