@@ -191,10 +191,26 @@ class Feeder:
                 feeds.append(self._other(op, unmatched_sources[0], entry))
             else:
                 constant = self._constant_for(op, entry, every)
+                given = None if unmatched_sources else self._given(entry)
                 feeds.append(
-                    self._held(entry) if constant is None else self._constant(op, constant, entry)
+                    self._constant(op, constant, entry)
+                    if constant is not None
+                    else self._held(entry)
+                    if given is None
+                    else given
                 )
         return feeds
+
+    def _given(self, entry: CutInput) -> Optional[Feed]:
+        """Return golden data's value of a network's input that an op of the om does not read; None
+        of other values.
+        """
+        key = (entry.producer, entry.output_index)
+        inputs = (op for op in self._graph.ops if op.type in INPUT_TYPES)
+        if not self._by_edges or not any(self._value_of(op, 0) == key for op in inputs):
+            return None
+        golden = self._network_input(*key)
+        return None if golden is None else Feed(golden, TensorDesc(), None, True)
 
     def _by_graph(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
         """Return the recorded tensor of an input, what holds its values, and in which shape the op
@@ -359,7 +375,8 @@ class Feeder:
                 "its input %d is equal to its output or lies in its memory, and what came in was "
                 "not recorded" % source.number
             )
-        if source.root.type in INPUT_TYPES:
+        maker, _, _ = self._maker(source.producer, source.output)
+        if maker.type in INPUT_TYPES:
             network_tensor = self._network_input(entry.producer, entry.output_index)
             if network_tensor is not None:
                 return Feed(network_tensor, TensorDesc(), None, True)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Value = Output
 _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
+_MOST_LOST = 16
+"""Nodes before those of one op that are none of any op's: a normalisation in parts is 9. Chosen, no
+trial."""
 _RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 
 
@@ -152,6 +155,30 @@ class Original:
                     "model.eval(), and make golden data again",
                 )
         return None
+
+    def between(self, originals: Sequence[str], claimed: Collection[str]) -> List[str]:
+        """Return the nodes between two of an op's originals that are none of any op's: they were
+        folded into one of these, or got lost.
+        """
+        if len(originals) < 2:
+            return []
+        model, sources = self.model, self.model.graph.sources
+        own = {number for name in originals for number in model.numbers(name)}
+        before: List[int] = []
+        waiting = [producer for number in own for producer, _ in sources[number]]
+        while waiting:
+            number = waiting.pop()
+            if number < 0 or number in own or number in before or model.names[number] in claimed:
+                continue
+            before.append(number)
+            if len(before) > _MOST_LOST:
+                return []
+            waiting += [producer for producer, _ in sources[number]]
+        found: Set[int] = set()
+        for number in sorted(before):
+            if any(producer in own or producer in found for producer, _ in sources[number]):
+                found.add(number)
+        return [model.names[number] for number in sorted(found)]
 
     def cut(self, originals: Iterable[str], outputs: Sequence[Value]) -> Cut:
         """Return the cut of those of an op's originals that its outputs need.

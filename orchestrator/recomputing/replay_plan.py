@@ -123,6 +123,7 @@ class ReplayPlan:
         self.recorded = recorded = RecordedStep(step_folder, graph, self._pairing)
         computing = [op for op in graph.ops if op.type not in CONSTANT_TYPES]
         alone = {op.originals[0]: op for op in computing if len(op.originals) == 1}
+        self._claimed = {name for op in graph.ops for name in op.originals or ()}
         original.fold(
             (name for op in computing for name in op.originals),
             lambda name: name in alone and recorded.output(alone[name], 0) is not None,
@@ -237,7 +238,8 @@ class ReplayPlan:
     ) -> None:
         values = [(plan.golden_op or "", plan.golden_index or 0) for plan, _ in pairs]
         try:
-            cut = self._original.cut(op.originals, values)
+            lost = self._original.between(op.originals, self._claimed)
+            cut = self._original.cut([*op.originals, *lost], values)
             feeds = feeder.feeds(op, cut.inputs)
         except CannotCompute as error:
             self.rows += [self._refuse(row, error) for _, row in pairs]

@@ -514,3 +514,20 @@ def test_a_bias_of_a_dump_that_golden_data_do_not_have(scene, random, bias, canc
     else:
         assert "as the om's json says" in told[0]
         assert cancels or "its input 2 other than the om's in 16 of 16 values" in told[0]
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_what_overflows_of_an_input_that_is_outside_its_limits_is_no_suspect(scene, random, fits):
+    """Where golden data do not fit into the type it is its own, whatever comes in."""
+    golden = scene.data(random.random_sample((4, 12, 12)).astype(np.float32))
+    made = scene.made["data"].astype(np.float32)
+    scene.op("first", "Other", ["data"], golden, 50 * made)
+    const(scene, "factor", np.float16(10000))
+    factor = 1.0 if fits else 50.0
+    scene.golden["first"] = golden * factor
+    scene.npy("first", golden * factor)
+    device = scene.made["first"].astype(np.float32) * (1.1 if not fits else 1.0)
+    scene.op("op", "Mul", ["first", "factor"], golden * factor * 10000, device * 10000)
+    _, summary, text = scene.compare()
+    assert summary["first_divergence"]["op"] == "first" or not fits
+    assert ("op" in [suspect["op"] for suspect in summary["suspects"]]) == (not fits), text

@@ -11,6 +11,7 @@ import shutil
 import numpy as np
 import onnx_models as build
 import pytest
+from onnx import numpy_helper
 from onnx.helper import make_node as node
 from onnx_device import on_device, write_model
 from onnx_run import float16_values
@@ -26,12 +27,12 @@ X, SQUARE = float16_values((4, 6)), float16_values((6, 6))
 
 def compared(
     net, nodes, otherwise, feeds, held=(), form="all", constants=None, inserted=None,
-    originals=None, lacks=(),
+    originals=None, lacks=(), fused=(),
 ):  # fmt: skip
     """Compare a device that computes ``otherwise`` with golden data of ``nodes``; what only
     reshapes has no task. Of ``constants`` the om holds inputs of the network; ``inserted``
     stands for no node of the original, others for the ``originals`` by their names; golden data
-    lack nodes.
+    lack nodes; of ``fused`` each is one op.
     """
 
     def graph(made):
@@ -41,7 +42,7 @@ def compared(
     net.prepare(graph(nodes), feeds)
     build.save(pathlib.Path(net.path("b.onnx")), graph(otherwise))
     changed = DeviceModel("net")
-    for op in on_device(net.path("b.onnx"), {**feeds, **(constants or {})}).ops:
+    for op in on_device(net.path("b.onnx"), {**feeds, **(constants or {})}, fused).ops:
         if op.type in VIEWS:
             op = dataclasses.replace(op, attributes={**op.attributes, "_no_task": True})
         op = dataclasses.replace(op, originals=(originals or {}).get(op.name, op.originals))
@@ -290,3 +291,77 @@ def test_a_healthy_device_with_reshapes_without_a_task_is_told_nothing_of(net, m
     nodes, held = made
     code, summary, _ = compared(net, nodes, nodes, {"x": X}, held, form)
     assert (code, summary["suspects"]) == (0, [])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_edge_from_another_input_of_the_network_is_told_through_a_view(net, form):
+    def graph(source):
+        return [
+            node("Unsqueeze", [source, "axes"], ["v"], name="view"),
+            node("Sigmoid", ["v"], ["s"], name="reader"),
+            node("Mul", ["s", "big"], ["m"], name="behind"),
+            node("Tanh", ["m"], ["t"], name="last"),
+            node("Add", ["t", "one"], ["y"], name="end"),
+        ]
+
+    feeds = {"one": X, "other": 3 * X[::-1]}
+    held = [build.weight("axes", np.array([0])), build.weight("big", np.float32(2))]
+    code, summary, _ = compared(net, graph("other"), graph("one"), feeds, held, form)
+    suspect = summary["suspects"][0]
+    told = suspect["explanations"][0]
+    assert (code, suspect["op"], told["kind"]) == (1, "reader", "other-tensor")
+    assert "Sigmoid with output 0 of one (Data) as its input 0; the model says" in told["sentence"]
+    assert "which is that of the network's input other" in told["sentence"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_input_of_the_network_that_an_operator_lacks_is_told(net, form):
+    def graph(state):
+        return [node("LSTM", ["x", "w", "r", "", "", state], ["y"], name="op", hidden_size=5)]
+
+    held = [
+        build.weight("w", float16_values((1, 20, 6), 1) / 3),
+        build.weight("r", float16_values((1, 20, 5), 2) / 3),
+    ]
+    feeds = {"x": float16_values((7, 2, 6)), "state": float16_values((1, 2, 5), 3)}
+    code, summary, said = compared(net, graph("state"), graph(""), feeds, held, form)
+    (told,) = only_suspect(summary)["explanations"]
+    assert code == 1 and told["kind"] == "attribute", said
+    assert "LSTM with initial_h missing; the model has initial_h (" in told["sentence"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("folded", [True, False])
+def test_an_operator_lost_inside_of_a_fused_one_is_told(net, form, folded):
+    """Its name is none of any op's either where it was folded into the weights before it."""
+    numbers = {name: np.float32(0.5 + float16_values(4, 3) ** 2) for name in "smv"}
+    held = [build.weight("w", float16_values((4, 3, 3, 3), 1) / 5)]
+    held += [build.weight(name, values) for name, values in numbers.items()]
+    held += [build.weight("b", np.zeros(4, np.float32))]
+    factor = numbers["s"] / np.sqrt(numbers["v"] + 1e-5)
+    held += [build.weight("f", (numpy_helper.to_array(held[0]) * factor[:, None, None, None]))]
+    held += [build.weight("o", -numbers["m"] * factor)]
+    ends = [
+        node("Relu", ["n"], ["r"], name="relu"),
+        node("Sigmoid", ["r"], ["y"], name="last"),
+    ]
+    model = [
+        node("Conv", ["x", "w"], ["c"], name="conv"),
+        node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], name="norm"),
+        *ends,
+    ]
+    device = [node("Conv", ["x", "f", "o"] if folded else ["x", "w"], ["n"], name="conv"), *ends]
+    code, summary, said = compared(
+        net, model, device, {"x": float16_values((2, 3, 8, 8))}, held, form,
+        fused=[("conv", "relu")],
+    )  # fmt: skip
+    if folded:
+        assert (code, summary["suspects"]) == (0, []), said
+        return
+    suspect = only_suspect(summary)
+    (told,) = suspect["explanations"]
+    assert (
+        "the device computed nothing (its input as it is) for BatchNormalization; "
+        in (told["sentence"])
+    )
+    assert "not what the original model says" not in said

@@ -14,6 +14,7 @@ from typing import (
     Iterable,
     Iterator,
     List,
+    Mapping,
     NamedTuple,
     Optional,
     Sequence,
@@ -24,11 +25,12 @@ import numpy as np
 
 from ...base.fast_dataclasses import dataclass
 from ...base.wording import listed, plural
-from ...dumps.place import name_order
+from ...dumps.place import Place, name_order
 from ...metrics.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ...model.graphs_of_run import ModelGraphs
 from ...recomputing.recomputed_output import OtherShape
 from ...tensors.type_precision import rounding_of
+from ..by_recomputation import RIGHT, WRONG, RecomputationVerdict, only_overflows
 from ..limits import Limits
 from ..row_judge import decides
 from .culprit_sentence import golden_is_undefined
@@ -217,6 +219,7 @@ class ModelVerdict:
         inputs = Inputs(self.observed, graphs)
         estimates = Estimator(self.observed, inputs, decides).run()
         verdicts = reader.recompute(inputs, *ops_by_urgency(estimates, inputs, self.observed))
+        verdicts = _without_fed_overflows(verdicts, inputs, self.observed, reader)
         estimates = with_recomputed(estimates, verdicts, reader.golden_follows)
         estimates = checked_by_tensors(estimates, reader.pair)
         # What became suspect by its tensors is computed again, too.
@@ -313,6 +316,29 @@ class ModelVerdict:
             self.first,
             _difference(self.observed, devices),
         )
+
+
+def _without_fed_overflows(
+    verdicts: Mapping[Tuple[Place, str, int], RecomputationVerdict],
+    inputs: Inputs,
+    observed: ObservedOps,
+    reader: TensorReader,
+) -> Mapping[Tuple[Place, str, int], RecomputationVerdict]:
+    """Return the verdicts with outputs right that only overflow, where an input is outside its
+    limits and golden data fit into the type: what came in was too large.
+    """
+    changed = dict(verdicts)
+    for (place, name, number), one in verdicts.items():
+        if one.own_error is None or one.state != WRONG or not only_overflows(one.own_error):
+            continue
+        op = observed.find(place, name)
+        output = None if op is None else op.outputs.get(number)
+        if op is None or output is None or all(fed.state != BAD for fed in inputs.of(op)):
+            continue
+        pair = reader.pair(op, output)
+        if pair is not None and np.abs(pair.golden).max() <= rounding_of(output.dtype).largest:
+            changed[place, name, number] = one._replace(state=RIGHT, times=1.0)
+    return changed
 
 
 _FED_OTHERWISE = (
