@@ -33,6 +33,10 @@ Array = Any
 
 MOST_LISTED = 16
 """Whole numbers (starts, indices, axes) of which a sentence names each. Chosen, no trial."""
+_DIGITS = (1, 2, 3, 4)
+_MOSTLY = 0.95
+"""Of the values of a constant that was rounded to 8 bits, how many at least are the nearest.
+Chosen, no trial."""
 _SHOWN = 4
 """Numbers of a constant that a sentence names each. Chosen, no trial."""
 _PARTS = (2, 3, 4)
@@ -44,6 +48,8 @@ _FEWEST_WEIGHTS = 16
 operator, read otherwise. Chosen, no trial."""
 OF_DUMP = "of its own dump"
 """How constants are told that the operator's dump holds."""
+EIGHT_BITS = "rounded to 8 bits"
+"""What a dump's constant is told to be that was quantised."""
 SOLVED = "other than the model's"
 """How constants are told that are solved from the output."""
 MOST_SOLVED = 512
@@ -197,7 +203,12 @@ def _held_instead(
     elif order:
         words = "%s): the model's %s" % (of_dump, order)
     else:
-        words = of_dump + _which_differ(node, given, own, apart)
+        numbers = _by_one_number(given, own, unit) or _but_zeros(given, own, apart)
+        words = (
+            "%s): the model's%s" % (of_dump, numbers)
+            if numbers
+            else of_dump + _which_differ(node, given, own, apart)
+        )
     # The same numbers in other places are the model's, exchanged; so are those of another node.
     is_other = (
         own.dtype.kind == "f"
@@ -207,6 +218,46 @@ def _held_instead(
         and not sibling
     )
     return _with_constant(node, place, given, words), is_other
+
+
+def _by_one_number(given: Array, own: Array, unit: float) -> str:
+    """Return in words by which factor, offset or scale of 8 bits a constant comes of the model's;
+    empty where it does not.
+    """
+    squares = float(np.square(own, dtype=np.float64).sum())
+    if own.dtype.kind != "f" or not np.isfinite(given).all() or not 0 < squares < np.inf:
+        return ""
+    factor = float(np.sum(given * own, dtype=np.float64)) / squares
+    offset = float(np.mean(given - own, dtype=np.float64))
+    for digits in _DIGITS:
+        by, plus = (float("%.*g" % (digits, one)) for one in (factor, offset))
+        if by and by != 1.0 and _is_model(given, own * by, unit):
+            return " times %g" % by
+        if plus and _is_model(given, own + plus, unit):
+            return " plus %g" % plus
+    axes = [None, *(range(own.ndim) if own.ndim > 1 else ())]
+    for axis in axes if own.size >= _FEWEST_WEIGHTS and np.ptp(own) else ():
+        others = None if axis is None else tuple(at for at in range(own.ndim) if at != axis)
+        step = np.abs(own).max(others, keepdims=True) / 127.0
+        off = np.abs(given - np.rint(own / np.where(step > 0, step, 1.0)) * step)
+        near = 4.0 * unit * np.abs(own).max()
+        # The scale was rounded, too: a tie may have gone the other way.
+        if (off <= near + step).all() and np.mean(off <= near) >= _MOSTLY:
+            each = "" if axis is None else ", by a scale for each index of axis %d" % axis
+            return " " + EIGHT_BITS + each
+    return ""
+
+
+def _but_zeros(given: Array, own: Array, apart: Array) -> str:
+    """Return in words which indices of an axis of a constant are 0, in one stretch, where all
+    others are the model's; empty where that is not so.
+    """
+    for axis in range(own.ndim) if own.ndim > 1 else ():
+        here = np.flatnonzero(apart.any(tuple(at for at in range(own.ndim) if at != axis)))
+        is_stretch = 1 < here.size < own.shape[axis] and here[-1] - here[0] + 1 == here.size
+        if is_stretch and not np.take(given, here, axis).any():
+            return ", but for 0 in indices %d to %d of axis %d" % (here[0], here[-1], axis)
+    return ""
 
 
 def _which_differ(node: Node, given: Array, own: Array, apart: Array) -> str:

@@ -326,21 +326,33 @@ def test_a_constant_of_its_dump_is_told_before_a_function_behind(scene, random, 
 
 
 @pytest.mark.parametrize(("kind", "said"), [
-    ("reversed", "): golden data's reversed along axis 2 (576 of 576"),
-    ("zero", "): 0 throughout (576 of 576"),
-    ("other", "; 12 of 12 values are not golden data's) (576 of 576"),
+    ("reversed", "): golden data's reversed along axis 2 (1,152 of 1,152"),
+    ("zero", "): 0 throughout (1,152 of 1,152"),
+    ("other", "; 24 of 24 values are not golden data's) (1,152 of 1,152"),
+    ("doubled", "): golden data's doubled (1,152 of 1,152"),
+    ("moved", "): golden data's plus 0.5 (1,152 of 1,152"),
+    ("quantised", "): golden data's rounded to 8 bits (1,152 of 1,152"),
 ])  # fmt: skip
 def test_a_constant_of_several_values_is_told_before_an_offset_for_each(scene, random, kind, said):
-    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
-    model = random.standard_normal(12).astype(np.float16)
-    other = random.standard_normal(12).astype(np.float16)
-    device = {"reversed": model[::-1], "zero": np.zeros_like(model), "other": other}[kind]
+    golden = scene.data(random.standard_normal((4, 12, 24)).astype(np.float32))
+    model = random.standard_normal(24).astype(np.float16)
+    step = np.abs(model).max() / np.float32(127)
+    device = {
+        "reversed": model[::-1],
+        "zero": np.zeros_like(model),
+        "other": random.standard_normal(24),
+        "doubled": model * 2,
+        "moved": model + np.float16(0.5),
+        "quantised": np.rint(model / step) * step,
+    }[kind].astype(np.float16)
     const(scene, "constant", device)
     scene.op("op", "Add", ["data", "constant"], golden + np.float32(model),
              scene.made["data"].astype(np.float32) + np.float32(device))  # fmt: skip
     _, summary, _ = scene.compare()
     (suspect,) = summary["suspects"]
-    assert said in suspect["explanations"][0]["sentence"]
+    told = suspect["explanations"][0]
+    assert said in told["sentence"]
+    assert told["kind"] == ("rounding" if kind == "quantised" else "attribute")
 
 
 @pytest.mark.parametrize("way", ["scale", "reciprocal"])

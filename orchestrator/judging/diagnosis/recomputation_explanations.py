@@ -14,7 +14,7 @@ from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
 from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED, SUMS
 from ...operators.variants import AS_IT_IS, FACTOR_OF
-from ...recomputing.other_constants import OF_DUMP
+from ...recomputing.other_constants import EIGHT_BITS, OF_DUMP
 from ...recomputing.parts_not_written import right_alone
 from ...recomputing.piece import FROM_OTHER
 from ...recomputing.recomputed_output import ComputedPair
@@ -283,7 +283,8 @@ def by_variants(search: VariantSearch, op: str, assumed: bool = False) -> List[E
 
 def _kind_of(entry: Explained) -> str:
     """Return the kind of what reproduces an output: whether a finer type would mend it."""
-    if entry.name == ARITHMETIC or entry.device in NARROWED:
+    narrowed = entry.name == ARITHMETIC or entry.device in NARROWED
+    if narrowed or (entry.device.startswith(OF_DUMP) and EIGHT_BITS in entry.device):
         return "rounding"
     return "overflow" if _beyond_float16(entry) else "attribute"
 
