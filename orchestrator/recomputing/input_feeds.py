@@ -422,6 +422,9 @@ class Feeder:
         within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
         if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(entry)
+        padded = self._before_pad(source.root, entry)
+        if padded is not None:
+            return padded
         other = OtherSource(source.root, source.root_output, source.value)
         own_feed, is_as_read = self._recorded_input(op, source)
         if own_feed is not None and is_as_read:
@@ -434,6 +437,20 @@ class Feeder:
         if feed is None:
             return self._held(entry)
         return feed._replace(other=other._replace(by_edge=True))
+
+    def _before_pad(self, op: OpNode, entry: CutInput) -> Optional[Feed]:
+        """Return what a Pad of the om's own reads, where that is the value that the model says: the
+        model has its pads in the op behind. None of others.
+        """
+        if not op.type.lower().startswith("pad") or not op.inputs or self._value_of(op, 0):
+            return None
+        source = op.inputs[0]
+        before = self._graph.producer(op, source[0]) if source is not None else None
+        if source is None or before is None:
+            return None
+        root, output = self._root(before, source[1])
+        is_model = self._value_of(root, output) == (entry.producer, entry.output_index)
+        return self._recorded_output(root, output) if is_model else None
 
     def of_model(self, entry: CutInput) -> Tuple[Optional[Feed], bool]:
         """Return what holds the value that the model says an op reads, and whether that is the

@@ -365,3 +365,34 @@ def test_an_operator_lost_inside_of_a_fused_one_is_told(net, form, folded):
         in (told["sentence"])
     )
     assert "not what the original model says" not in said
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("value", [0.0, -60000.0])
+def test_a_pad_of_the_oms_own_stands_for_the_pads_of_the_operator_behind_it(net, form, value):
+    """What it pads with is told where that is other than the model says."""
+
+    def graph(pads, before=()):
+        read = "p" if before else "t"
+        pool = {"kernel_shape": [3, 3], "strides": [1, 1], "pads": pads}
+        return [
+            node("Neg", ["x"], ["t"], name="first"),
+            *before,
+            node("MaxPool", [read], ["m"], name="op", **pool),
+            node("Sigmoid", ["m"], ["y"], name="last"),
+        ]
+
+    held = [
+        build.weight("to", np.array([0, 0, 1, 1, 0, 0, 1, 1])),
+        build.weight("value", np.float32(value)),
+    ]
+    own = node("Pad", ["t", "to", "value"], ["p"], name="own")
+    feeds = {"x": 1 + np.abs(float16_values((2, 3, 8, 8)))}
+    code, summary, said = compared(
+        net, graph([1] * 4), graph([0] * 4, [own]), feeds, held, form, originals={"own": ()},
+    )  # fmt: skip
+    if value:
+        assert (code, summary["suspects"]) == (0, []), said
+        return
+    (told,) = only_suspect(summary)["explanations"]
+    assert code == 1 and "MaxPool with what its pads hold (count_include_pad" in told["sentence"]
