@@ -7,9 +7,11 @@ is taken. Without golden data of all inputs nothing is computed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
     Any,
+    Callable,
     Iterable,
     Iterator,
     List,
@@ -28,10 +30,12 @@ from ..base.element_types import element_count
 from ..metrics.patterns import AlignedPair
 from ..metrics.patterns.masked_on_both_sides import Masks
 from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, find, parts_of
+from ..operators.registry import UNFIT
 from ..operators.value_with_error import joined_errors
 from ..tensors.type_precision import rounding_of
 from .formulas_by_type import (
     LOOSE,
+    TIGHT,
     Formula,
     NodeFormula,
     formulas,
@@ -40,11 +44,13 @@ from .formulas_by_type import (
 )
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE
+from .repeated_decisions import MOST_NEAR_TIES
 
 if TYPE_CHECKING:
     from .attributes_and_constants import AttributesAndConstants
 
 Array = Any
+Judge = Callable[[OwnError, bool], float]
 FITS = 1e-5
 """Largest relative distance of a golden output from its formula, in float32.
 """
@@ -62,6 +68,9 @@ this factor.
 """
 
 
+_SHOWN = 0.5
+"""Of how far the json's operator is from golden data, what the device's output is off them at
+least: else it is right, whatever the json says. Chosen, no trial."""
 _VERSION = 21
 """The opset of a quantisation's attributes."""
 _BY_SCALE: Mapping[str, str] = {
@@ -480,6 +489,80 @@ def _compared(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optio
     golden, computed = without_masks(golden, computed)
     error = own_error(golden, computed, "float64" if golden.dtype == np.float64 else "float32")
     return None if error.not_finite or not np.isfinite(error.distance) else error
+
+
+def device_follows(
+    formula: Formula,
+    targets: Sequence[Value],
+    output: AlignedPair,
+    judge: Judge,
+) -> bool:
+    """Tell whether a device's output is what a formula makes of what it read; ``judge`` as of
+    :func:`by_json_alone`.
+    """
+    for arithmetic in (TIGHT.get(output.dtype, Arithmetic()), LOOSE.get(output.dtype)):
+        try:
+            if arithmetic is not None:
+                computed = made_by(formula, targets, arithmetic, output.target.shape)
+                if computed.is_float != (output.target.dtype.kind == "f"):
+                    return False
+                if not computed.is_float:
+                    actual = np.asarray(output.target)
+                    return not not_following(formula, targets, actual, arithmetic).any()
+                if judge(own_error(output.target, computed, output.dtype), False) <= 1.0:
+                    return True
+        except (CannotCompute, *UNFIT):
+            return False
+    return False
+
+
+def by_json_alone(
+    op_type: str,
+    inputs: Sequence[AlignedPair],
+    output: AlignedPair,
+    facts: AttributesAndConstants,
+    judge: Judge,
+) -> Optional[OwnError]:
+    """Return how far golden data are from what the json says of golden inputs, where the device's
+    output is what it says of the device's own; None where it is not, or golden data are, or may be
+    but for the rounding of a device.
+
+    Parameters
+    ----------
+    judge
+        Returns by how many times an error exceeds what is allowed, of values that are only moved
+        (True) or not.
+    """
+    sides = sides_of(inputs, output)
+    if sides is None:
+        return None
+    goldens, targets = sides
+    golden, actual = np.asarray(output.golden), np.asarray(output.target)
+    half = rounding_of(output.dtype).half_unit
+    with np.errstate(all="ignore"):
+        for formula in by_attributes(op_type, facts) if np.ptp(np.float64(golden)) else ():
+            if not device_follows(formula, targets, output, judge):
+                continue
+            try:
+                if golden.dtype.kind != "f":
+                    rounded = rounding_of_constants(facts.constants.values())
+                    wrong = not_following(formula, goldens, golden, rounded)
+                    error = decided_error(int(wrong.sum()), wrong.size, int(np.argmax(wrong)))
+                    return error if error.distance > MOST_NEAR_TIES else None
+                held = {
+                    number: Value(one, np.abs(one) * half) if one.dtype.kind == "f" else one
+                    for number, one in formula.constants.items()
+                }
+                coarse = LOOSE.get(output.dtype, Arithmetic())
+                held_formula = replace(formula, constants=held)
+                made = made_by(held_formula, goldens, coarse, golden.shape)
+            except (CannotCompute, *UNFIT):
+                continue
+            off, apart = (float(np.linalg.norm(side - golden)) for side in (actual, made.array))
+            error = own_error(*without_masks(golden, made), output.dtype)
+            if np.isfinite(apart) and off > _SHOWN * apart and judge(error, False) > 1.0:
+                return error
+    return None
 
 
 def without_masks(golden: Array, computed: Value) -> Tuple[Array, Value]:

@@ -15,10 +15,8 @@ from ..metrics.patterns import AlignedPair
 from ..operators import Arithmetic, CannotCompute, Value
 from ..operators.registry import UNFIT
 from ..operators.variants import AS_IT_IS, text_of
-from ..tensors.type_precision import rounding_of
 from .explained_or_written import explained_or_written
 from .formulas_by_type import (
-    LOOSE,
     TIGHT,
     Formula,
     NodeFormula,
@@ -30,19 +28,15 @@ from .formulas_fitted_to_golden import (
     by_attributes,
     confirmed_formula,
     confirmed_node,
+    device_follows,
     follows_from,
-    made_by,
-    not_following,
-    rounding_of_constants,
     sides_of,
     with_formula_error,
-    without_masks,
 )
 from .original_nodes import Call, Nodes
 from .other_constants import MOST_LISTED, OF_DUMP
-from .output_error import OwnError, decided_error, own_error
+from .output_error import OwnError
 from .piece import Piece
-from .repeated_decisions import MOST_NEAR_TIES
 from .submodel.cut_definition import Cut
 from .variant_search import Explained, Instead, VariantSearch, search_variants
 from .variant_trials import Output
@@ -63,9 +57,6 @@ _DIGITS = (1, 2, 3, 4, 5)
 _NEARLY, _EQUAL = 1.5, 1e-7
 """What golden data may be off by a shorter number: so many times what they are by the fitted one,
 or one rounding of float32. Chosen, no trial."""
-_SHOWN = 0.5
-"""Of how far the json's operator is from golden data, what the device's output is off them at
-least: else it is right, whatever the json says. Chosen, no trial."""
 _MOST_ORDERED = 4
 """Inputs of which each other order is tried."""
 _NEXT_OF_EDGES = (
@@ -166,7 +157,7 @@ def fed_otherwise(
             else formulas(op_type, targets, np.asarray(output.target), output.dtype)
         )
         for number, formula in enumerate(chain(of_json, of_type)):
-            if _follows(formula, targets, output, judge):
+            if device_follows(formula, targets, output, judge):
                 found = _other_order(op_type, formula, goldens, golden, fed_with)
                 found = found or _other_input(formula, goldens, golden, fed_with, others)
                 if found is None and (number < len(of_json) or not of_json):
@@ -174,49 +165,6 @@ def fed_otherwise(
                     found = _of_json(op_type, facts, with_what)
                 if found is not None:
                     return VariantSearch([], [], instead=found)
-    return None
-
-
-def by_json_alone(
-    op_type: str,
-    inputs: Sequence[AlignedPair],
-    output: AlignedPair,
-    facts: AttributesAndConstants,
-    judge: Judge,
-) -> Optional[OwnError]:
-    """Return how far golden data are from what the json says of golden inputs, where the device's
-    output is what it says of the device's own; None where it is not, or golden data are, or may be
-    but for the rounding of a device. Parameters as of :func:`variants_by_golden`.
-    """
-    sides = sides_of(inputs, output)
-    if sides is None:
-        return None
-    goldens, targets = sides
-    golden, actual = np.asarray(output.golden), np.asarray(output.target)
-    half = rounding_of(output.dtype).half_unit
-    with np.errstate(all="ignore"):
-        for formula in by_attributes(op_type, facts) if is_spread(golden) else ():
-            if not _follows(formula, targets, output, judge):
-                continue
-            try:
-                if golden.dtype.kind != "f":
-                    rounded = rounding_of_constants(facts.constants.values())
-                    wrong = not_following(formula, goldens, golden, rounded)
-                    error = decided_error(int(wrong.sum()), wrong.size, int(np.argmax(wrong)))
-                    return error if error.distance > MOST_NEAR_TIES else None
-                held = {
-                    number: Value(one, np.abs(one) * half) if one.dtype.kind == "f" else one
-                    for number, one in formula.constants.items()
-                }
-                coarse = LOOSE.get(output.dtype, Arithmetic())
-                held_formula = replace(formula, constants=held)
-                made = made_by(held_formula, goldens, coarse, golden.shape)
-            except (CannotCompute, *UNFIT):
-                continue
-            off, apart = (float(np.linalg.norm(side - golden)) for side in (actual, made.array))
-            error = own_error(*without_masks(golden, made), output.dtype)
-            if np.isfinite(apart) and off > _SHOWN * apart and judge(error, False) > 1.0:
-                return error
     return None
 
 
@@ -241,24 +189,6 @@ def _golden_otherwise(
     words = re.split(r"; golden data follow with | \([\d,]+ of ", words, maxsplit=1)[0]
     words = words.replace("golden data's", "the om's").replace(OF_DUMP, "of the om's dump")
     return re.sub(" for %s$" % re.escape(formula.node.type), "", words)
-
-
-def _follows(formula: Formula, targets: Sequence[Value], output: AlignedPair, judge: Judge) -> bool:
-    """Tell whether a device's output is what a formula makes of what it read."""
-    for arithmetic in (TIGHT.get(output.dtype, Arithmetic()), LOOSE.get(output.dtype)):
-        try:
-            if arithmetic is not None:
-                computed = made_by(formula, targets, arithmetic, output.target.shape)
-                if computed.is_float != (output.target.dtype.kind == "f"):
-                    return False
-                if not computed.is_float:
-                    actual = np.asarray(output.target)
-                    return not not_following(formula, targets, actual, arithmetic).any()
-                if judge(own_error(output.target, computed, output.dtype), False) <= 1.0:
-                    return True
-        except (CannotCompute, *UNFIT):
-            return False
-    return False
 
 
 def _other_order(

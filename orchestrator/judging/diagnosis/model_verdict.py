@@ -367,7 +367,7 @@ def _with_feed(
             continue
         pairs = [reader.pair(op, state.observation), reader.pair(maker, made)]
         read = [np.ravel(pair.target) for pair in pairs if pair is not None and not pair.sampled]
-        if len(read) == len(pairs) and np.array_equal(*read):
+        if len(read) == len(pairs) and np.array_equal(read[0], read[1]):
             told = _FED_OTHERWISE % (state.tensor, maker.name, made.tensor, state.source)
             return replace(first, fed_otherwise=told)
     return first

@@ -78,12 +78,13 @@ def computed_by_golden(
     for number, output in op.outputs.items():
         from ...recomputing.repeated_decisions import can_repeat
 
-        is_told = _is_told(op, inputs, facts)
-        if not output.compared or (output.whole and not (is_told or can_repeat(op.type))):
+        if not output.compared:
+            continue
+        if output.whole and not (can_repeat(op.type) or _is_told(op, inputs, facts)):
             continue
         if not learns:
             outputs.append(Recomputed(op.name, op.type, number, reason=_FROM_OTHER_DUMP))
-        elif is_told or is_known_type(op.type) or can_repeat(op.type):
+        elif is_known_type(op.type) or can_repeat(op.type) or _is_told(op, inputs, facts):
             outputs.append(_computed(op, output, inputs, whole, facts))
         else:
             outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
@@ -164,7 +165,7 @@ def _by_json_alone(
         return None
     if any(state.state != GOOD for state in inputs):
         return None
-    from ...recomputing.variants_by_golden import by_json_alone
+    from ...recomputing.formulas_fitted_to_golden import by_json_alone
 
     error = by_json_alone(op.type, input_pairs, output_pair, facts, excess)
     if error is None:
