@@ -13,6 +13,7 @@ import numpy as np
 from ..operators import Node, Value
 from ..operators.variants import Fit, Variant, text_of
 from ..tensors.type_precision import ulp
+from . import piece_variants
 from .piece import Key
 from .variant_trials import BITS_OF_A_DIGIT, NEARER, VariantTrials
 
@@ -105,7 +106,7 @@ class NumberFitting:
         if not np.any(self._trials.output.actual != self._trials.output.actual.flat[0]):
             return
         by_node: Dict[int, Tuple[Node, List[Fit]]] = {}
-        for number, node, fit in self._trials.piece.fits(base):
+        for number, node, fit in piece_variants.fits(self._trials.piece, base):
             by_node.setdefault(number, (node, []))[1].append(fit)
         for number, (node, fits) in by_node.items():
             for pair in combinations(fits[:_MOST_PAIRED], 2):

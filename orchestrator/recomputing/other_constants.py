@@ -26,7 +26,8 @@ import numpy as np
 from ..operators import CannotCompute, Node, Value
 from ..operators.inputs_otherwise import changed_inputs
 from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
-from .piece import EXACT, Key, Piece, Siblings
+from .piece import EXACT, Key, Piece
+from .piece_variants import Siblings
 from .variant_trials import BITS_OF_A_DIGIT
 
 Array = Any
@@ -94,7 +95,7 @@ class DumpedOtherwise(NamedTuple):
     Attributes
     ----------
     variants
-        As of :meth:`Piece.variants`.
+        As of :func:`goldwatch.recomputing.piece_variants.variants`.
     others
         Those of them whose numbers are most not the model's, nor these in another order.
     all_equal
@@ -131,7 +132,7 @@ def dumped_otherwise(
     unit
         Half a step of the device's type.
     siblings
-        As of :meth:`Piece.other_constants`.
+        As of :func:`goldwatch.recomputing.piece_variants.other_constants`.
     """
     held = [
         (number, node, place, value.array, inputs)
@@ -441,7 +442,7 @@ class Solved(NamedTuple):
     Attributes
     ----------
     number, node, variant
-        As of :meth:`Piece.variants`.
+        As of :func:`goldwatch.recomputing.piece_variants.variants`.
     bits
         What they could have been, which the output has to tell.
     """

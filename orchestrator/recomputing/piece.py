@@ -5,11 +5,7 @@ original model's weights, whole or in parts.
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
-from functools import partial
-from itertools import combinations
 from typing import (
-    Callable,
     Dict,
     FrozenSet,
     Iterator,
@@ -26,35 +22,17 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
-from ..operators.inputs_otherwise import (
-    coarser_inside,
-    of_sibling,
-    of_siblings,
-    other_inputs,
-    without_tail,
-)
-from ..operators.registry import ONNX
 from ..operators.splittable_axes import Parts, Window
 from ..operators.variants import (
-    ACTIVATIONS,
-    AS_IT_IS,
-    Fit,
     Variant,
-    fits_of,
-    input_name,
-    variants_of,
 )
 from ..tensors.type_precision import ROUNDING, ulp
-from .original_nodes import Array, Call, Nodes
+from .original_nodes import Argument, Array, Call, Nodes
 from .recomputed_output import NotComputable
 from .submodel.cut_definition import Cut
 
 EXACT = Arithmetic(0.0, 0.0, 0.0, 0.0)
 """Arithmetic without rounding inside: values without errors."""
-FROM_OTHER = "from "
-"""Before the name of another tensor that a node may have read."""
-CHAIN = "the chain "
-"""Before the types of several nodes that are told as one."""
 Shape = Tuple[Optional[int], ...]
 
 _FACTORS = frozenset(
@@ -64,48 +42,8 @@ _FACTORS = frozenset(
 """Nodes that the compiler folds into the filter of the convolution or MatMul before them."""
 _SCALED = ("Resize", "Upsample")
 """Nodes whose constants are no weights: their scales."""
-_VERSION = 20
-"""The opset of ONNX's Gelu."""
-_CURVED = frozenset(
-    "Erf Tanh Sigmoid HardSigmoid Exp Softplus Clip Relu Gelu Swish HardSwish Mish Elu Selu "
-    "Softsign".split()
-)
-_ACTIVATIONS = _CURVED.union(entry.kind for entry in ACTIVATIONS)
-_POINTWISE = _CURVED | frozenset("Add Sub Mul Div Pow Sqrt Neg Max Min Reciprocal Log".split())
-
 Key = Tuple[int, int]
 """A value: its node, and which of its outputs."""
-
-
-Siblings = Callable[[Node, int], Iterator[Tuple[str, Array]]]
-"""Yields, for a node and the place of an input, other nodes of its type by name, each with the
-constant that it has there."""
-
-
-class Curve(NamedTuple):
-    """An output that is a function of one value, element by element.
-
-    Attributes
-    ----------
-    read, source
-        That value.
-    node
-        Which makes the output.
-    types
-        Of all nodes that do.
-    """
-
-    read: Key
-    source: Value
-    node: Node
-    types: List[str]
-
-    @staticmethod
-    def others() -> Iterator[Tuple[str, Node]]:
-        """Yield all activations, by name, as nodes that read the value."""
-        for entry in ACTIVATIONS:
-            kind = entry.kind or "Identity"
-            yield entry.text, Node(entry.dialect, kind, entry.attributes, "", _VERSION)
 
 
 class CutCall(NamedTuple):
@@ -237,7 +175,7 @@ class Piece:
         self.calls: List[Tuple[int, Call]] = [
             (number, nodes.call(number)) for number in order if number in inside - kept_nodes
         ]
-        self._dtype = dtype
+        self.dtype = dtype
         self._exchanged: Dict[int, Variant] = {}
         self._constants = set(cut.pulled)
         # What the model holds, as the device has it: by node, input (-1: the node is a constant),
@@ -248,6 +186,15 @@ class Piece:
         for _, call in self.calls:
             if call.constant is None and operators.find(call.node.dialect, call.node.type) is None:
                 raise NotComputable("%s is no operator that can be computed here" % call.node.type)
+
+    @property
+    def computed(self) -> List[Tuple[int, Call]]:
+        """Its nodes but for those that are constants, or computed of constants alone."""
+        return [
+            (number, call)
+            for number, call in self.calls
+            if call.constant is None and number not in self._constants
+        ]
 
     @property
     def largest_constant(self) -> float:
@@ -267,36 +214,28 @@ class Piece:
     @property
     def adds(self) -> bool:
         """Whether one of its nodes adds products or many values."""
-        return any(self._is(call.node, "sums") for _, call in self.calls)
+        return any(is_marked(call.node, "sums") for _, call in self.calls)
 
     @property
     def multiplies(self) -> bool:
         """Whether one of its nodes adds products."""
-        return any(self._is(call.node, "multiplies") for _, call in self.calls)
+        return any(is_marked(call.node, "multiplies") for _, call in self.calls)
 
     @property
     def moves(self) -> bool:
         """Whether all its nodes only move values."""
-        return all(
-            self._is(call.node, "moves")
-            for number, call in self.calls
-            if number not in self._constants and call.constant is None
-        )
+        return all(is_marked(call.node, "moves") for _, call in self.computed)
 
     @property
     def decides(self) -> bool:
         """Whether its last node decides."""
-        return bool(self.calls) and self._is(self.calls[-1][1].node, "decides")
+        return bool(self.calls) and is_marked(self.calls[-1][1].node, "decides")
 
     @property
     def counts(self) -> bool:
         """Whether it is one node, the length of whose outputs depends on values."""
-        computed = [
-            call.node
-            for number, call in self.calls
-            if number not in self._constants and call.constant is None
-        ]
-        return len(computed) == 1 and self._is(computed[0], "counts")
+        nodes = [call.node for _, call in self.computed]
+        return len(nodes) == 1 and is_marked(nodes[0], "counts")
 
     @property
     def writes_otherwise(self) -> bool:
@@ -306,11 +245,6 @@ class Piece:
             variant.outputs is not None or variant.instead is not None
             for variant in self._exchanged.values()
         )
-
-    @staticmethod
-    def _is(node: Node, mark: str) -> bool:
-        operator = operators.find(node.dialect, node.type)
-        return operator is not None and bool(getattr(operator, mark))
 
     def values(
         self,
@@ -341,7 +275,7 @@ class Piece:
                 continue
             inputs = self._inputs(number, call, values_by_key, arithmetic, part)
             exchanged = self._exchanged.get(number)
-            if exchanged is not None and isinstance(exchanged.inputs, _Reads):
+            if exchanged is not None and isinstance(exchanged.inputs, Reads):
                 reads = exchanged.inputs
                 inputs = self._inputs(reads.number, reads.call, values_by_key, arithmetic, part)
             outputs = (
@@ -353,7 +287,7 @@ class Piece:
                 value = value if part is None or index else part.of_output(number, value)
                 values_by_key[number, index] = (
                     value
-                    if number in self._constants or self._is(call.node, "moves")
+                    if number in self._constants or is_marked(call.node, "moves")
                     else value.with_step(arithmetic.intermediate)
                 )
         return values_by_key
@@ -392,180 +326,21 @@ class Piece:
             return call.node, inputs
         return exchanged.node, inputs if exchanged.inputs is None else exchanged.inputs(inputs)
 
-    def variants(
-        self, values_by_key: Mapping[Key, Value], together: bool = False
-    ) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield what its nodes may compute instead, those of the last node first, each with the
-        number of the node and the node.
-
-        Parameters
-        ----------
-        values_by_key
-            All values inside, as :meth:`values` returns them.
-        together
-            As of :func:`goldwatch.operators.variants.variants_of`.
-        """
-        for number, call in reversed(self.calls):
-            if call.constant is None and number not in self._constants:
-                inputs = self._inputs(number, call, values_by_key, EXACT, None)
-                for variant in variants_of(call.node, inputs, together):
-                    yield number, call.node, variant
-
-    def fits(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Fit]]:
-        """Yield the numbers that its nodes may have taken otherwise; as :meth:`variants`."""
-        for number, call in reversed(self.calls):
-            if call.constant is None and number not in self._constants:
-                inputs = self._inputs(number, call, values_by_key, EXACT, None)
-                for fit in fits_of(call.node, inputs):
-                    yield number, call.node, fit
-
-    def other_constants(
-        self, values_by_key: Mapping[Key, Value], siblings: Siblings
-    ) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield its nodes with constants of others of the same type, and with values that are
-        rounded to narrower types; as :meth:`variants`.
-
-        Parameters
-        ----------
-        siblings
-            Yields other nodes of the type by name, each with the constant at the place of an input.
-        """
-        for number, node, inputs, held in self.held(values_by_key):
-            as_is = number in self._folds()
-            by_sibling: Dict[str, Dict[int, Array]] = {}
-            for place, value in enumerate(inputs):
-                if held[place] and value is not None:
-                    others = {
-                        name: self._as_held(np.asarray(other), as_is, True).array
-                        for name, other in siblings(node, place)
-                        if np.shape(other) == value.array.shape
-                    }
-                    for variant in of_siblings(node, place, value.array, others.items()):
-                        yield number, node, variant
-                    for name, array in others.items():
-                        by_sibling.setdefault(name, {})[place] = array
-            most = max(map(len, by_sibling.values()), default=0)
-            for count in (most, *range(2, most)) if most > 1 else ():
-                for name, arrays in by_sibling.items():
-                    for places in combinations(arrays, count):
-                        taken = {place: arrays[place] for place in places}
-                        yield number, node, of_sibling(node, name, taken)
-            if self._is(node, "multiplies") or self._dtype == "float32":
-                for variant in coarser_inside(node, inputs, held):
-                    yield number, node, variant
-
-    def tails(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield its nodes that sum, each without the last of what it sums."""
-        for number, node, inputs, _ in self.held(values_by_key):
-            if self._is(node, "sums"):
-                for variant in without_tail(node, inputs):
-                    yield number, node, variant
-
     def held(
         self, values_by_key: Mapping[Key, Value]
     ) -> Iterator[Tuple[int, Node, List[Optional[Value]], List[bool]]]:
         """Yield its nodes, the last first, each with its number, its inputs, and which of these the
         model holds.
         """
-        for number, call in reversed(self.calls):
-            if call.constant is None and number not in self._constants:
-                inputs = self._inputs(number, call, values_by_key, EXACT, None)
-                held = [
-                    isinstance(argument, np.ndarray)
-                    or (isinstance(argument, tuple) and argument[0] in self._constants)
-                    for argument in call.arguments
-                ]
-                yield number, call.node, inputs, held
+        for number, call in reversed(self.computed):
+            inputs = self._inputs(number, call, values_by_key, EXACT, None)
+            yield number, call.node, inputs, [self.holds(argument) for argument in call.arguments]
 
-    def chains(
-        self, values_by_key: Mapping[Key, Value], output: Key
-    ) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield other activations in place of an output that several nodes make of one value,
-        element by element, with one number each: of Gelu by Erf. As :meth:`variants`.
-        """
-        curve = self.curve(values_by_key, output)
-        if curve is None or len(curve.types) < 2:
-            return
-        own = AS_IT_IS
-        node, others = replace(curve.node, type=CHAIN + ", ".join(curve.types)), []
-        for text, other in curve.others():
-            (computed,) = operators.compute(other, [curve.source], EXACT)
-            if np.allclose(computed.array, values_by_key[output].array, 1e-5, 1e-6):
-                own = text
-            else:
-                others.append((text, other))
-        for text, other in others:
-            reads = _Reads(output[0], Call(other, [curve.read]))
-            yield output[0], node, Variant("", text, own, other, reads)
-
-    def left_out(self, values_by_key: Mapping[Key, Value]) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield each of several nodes as one that does nothing; as :meth:`variants`."""
-        nodes = list(self.held(values_by_key))
-        for number, node, inputs, held in nodes if len(nodes) > 1 else ():
-            first, made = inputs[0] if inputs else None, values_by_key[number, 0]
-            if first is not None and not held[0] and first.array.shape == made.array.shape:
-                nothing = Node(ONNX, "Identity", {}, node.name, _VERSION)
-                words = "nothing (its input as it is)"
-                yield number, node, Variant("", words, node.type, nothing, lambda given: given[:1])
-
-    def early_activations(self, output: Key) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield the activation that makes an output on each input of the node before it: Relu
-        before the Add behind a convolution. As :meth:`variants`.
-        """
-        calls = {number: call for number, call in self.calls if number not in self._constants}
-        last = calls.get(output[0])
-        if last is None or last.node.type not in _ACTIVATIONS:
-            return
-        first = last.arguments[0]
-        if not isinstance(first, tuple) or first[0] not in calls:
-            return
-        before = calls[first[0]]
-        reads, kind = _Reads(first[0], before), before.node.type
-        places = [
-            place
-            for place, argument in enumerate(before.arguments)
-            if isinstance(argument, tuple) and argument[0] not in self._constants
-        ]
-        for place in places:
-            words = "before %s%s" % (kind, ", on its input %d" % place if len(places) > 1 else "")
-            instead = partial(_on_input, place, last.node, before.node)
-            early = Variant("its place", words, "behind " + kind, last.node, reads, None, instead)
-            yield output[0], last.node, early
-
-    def curve(self, values_by_key: Mapping[Key, Value], output: Key) -> Optional[Curve]:
-        """Return of which value an output is a function, element by element, with one number each
-        for all; None where it is of none.
-        """
-        calls = [
-            (number, call)
-            for number, call in self.calls
-            if call.constant is None and number not in self._constants
-        ]
-        last = next((call.node for number, call in calls if number == output[0]), None)
-        for source, value in values_by_key.items():
-            made = values_by_key[output].array
-            if last is None or source == output or value.array.shape != made.shape:
-                continue
-            inside = {source: ""}
-            for number, call in calls:
-                kind = call.node.type.rpartition(".")[2]
-                known = [
-                    argument is None
-                    or (isinstance(argument, np.ndarray) and argument.size == 1)
-                    or (isinstance(argument, tuple) and argument in inside)
-                    or (
-                        isinstance(argument, tuple)
-                        and argument[0] in self._constants
-                        and values_by_key[argument].array.size == 1
-                    )
-                    for argument in call.arguments
-                ]
-                if kind in _POINTWISE and all(known):
-                    inside[number, 0] = kind
-            curved = _CURVED.intersection(inside.values())
-            if output in inside and curved and value.is_float:
-                return Curve(source, value, last, [kind for kind in inside.values() if kind])
-        return None
+    def holds(self, argument: Argument) -> bool:
+        """Tell whether the model holds what a node reads."""
+        return isinstance(argument, np.ndarray) or (
+            isinstance(argument, tuple) and argument[0] in self._constants
+        )
 
     def zeros_of(self, incoming: Mapping[Key, Array], output: Key) -> str:
         """Return what makes zeros of an output where it is 0, in words; empty where nothing does.
@@ -586,43 +361,6 @@ class Piece:
             return "inputs"
         return "" if np.any(made) else "inputs"
 
-    def other_inputs(
-        self, values_by_key: Mapping[Key, Value]
-    ) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield its nodes with their inputs taken otherwise; as :meth:`variants`."""
-        for number, call in reversed(self.calls):
-            if call.constant is None and number not in self._constants:
-                inputs = self._inputs(number, call, values_by_key, EXACT, None)
-                for variant in other_inputs(call.node, inputs):
-                    yield number, call.node, variant
-
-    def fed_from_others(
-        self, incoming: Mapping[Key, Array], others: Callable[[int], Iterator[Tuple[str, Array]]]
-    ) -> Iterator[Tuple[int, Node, Variant]]:
-        """Yield its nodes with another tensor of the run in place of one that comes in; as
-        :meth:`variants`.
-
-        Parameters
-        ----------
-        incoming
-            The values that come in.
-        others
-            Yields other tensors of so many elements by name, the nearest first.
-        """
-        sources = {entry.value: (entry.producer, entry.output_index) for entry in self.cut.inputs}
-        for number, call in reversed(self.calls):
-            for place, value in enumerate(call.arguments):
-                if not isinstance(value, tuple) or value not in sources:
-                    continue
-                own = incoming[value]
-                name, says = input_name(call.node, place), "from %s (output %d)" % sources[value]
-                for text, other in others(own.size):
-                    array = other.reshape(own.shape).astype(own.dtype)
-                    if other.dtype.kind == own.dtype.kind and not np.array_equal(array, own):
-                        taken = partial(_with_input, place, array)
-                        instead = Variant(name, FROM_OTHER + text, says, call.node, taken)
-                        yield number, call.node, instead
-
     def with_variant(self, number: int, variant: Variant) -> Piece:
         """Return the piece with one of its nodes computed otherwise."""
         changed = copy.copy(self)
@@ -639,7 +377,7 @@ class Piece:
             for entry in (call.constant, *call.arguments)
             if isinstance(entry, np.ndarray)
         )
-        if all(one.size != 1 or np.array_equal(rounded(one, self._dtype), one) for one in numbers):
+        if all(one.size != 1 or np.array_equal(rounded(one, self.dtype), one) for one in numbers):
             return None
         changed = copy.copy(self)
         changed._held, changed._pulled, changed._rounds_numbers = {}, {}, True
@@ -754,7 +492,7 @@ class Piece:
         """Return the nodes whose weights a device holds as they are, but for one rounding: those of
         a sum that nothing is folded into.
         """
-        sums = [number for number, call in self.calls if self._is(call.node, "sums")]
+        sums = [number for number, call in self.calls if is_marked(call.node, "sums")]
         types = {call.node.type for number, call in self.calls if number not in self._constants}
         return frozenset(sums if len(sums) == 1 and not types & _FACTORS else ())
 
@@ -779,44 +517,39 @@ class Piece:
             )
         return self._held[key]
 
+    def weights_as_held(self, number: int, array: Array) -> Array:
+        """Return weights as the device holds them where they are those of a node."""
+        return self._as_held(array, number in self._folds(), True).array
+
     def _as_held(self, array: Array, as_is: bool, exact: bool) -> Value:
-        if array.dtype.kind != "f" or self._dtype not in ROUNDING:
+        if array.dtype.kind != "f" or self.dtype not in ROUNDING:
             return Value(array)
-        unit = ROUNDING[self._dtype].half_unit
+        unit = ROUNDING[self.dtype].half_unit
         if (as_is and array.ndim > 1) or (self._rounds_numbers and array.size == 1):
-            return Value(rounded(array, self._dtype))
+            return Value(rounded(array, self.dtype))
         values = array.astype(np.float32)
         if exact:
             return Value(values)
         if values.size == 1 and not self.adds:
-            return Value(values, _off_by_rounding(values, self._dtype))
+            return Value(values, _off_by_rounding(values, self.dtype))
         return Value(values, np.abs(values) * np.float32(unit / np.sqrt(3.0)))
 
 
-class _Reads:
+def is_marked(node: Node, mark: str) -> bool:
+    """Tell whether the operator of a node is known and has a property, by its name."""
+    operator = operators.find(node.dialect, node.type)
+    return operator is not None and bool(getattr(operator, mark))
+
+
+class Reads:
     """The inputs of a node that reads what another one does."""
 
     def __init__(self, number: int, call: Call) -> None:
         self.number, self.call = number, call
 
     def __call__(self, given: List[Optional[Value]]) -> List[Optional[Value]]:
+        """Return what was read instead."""
         return given
-
-
-def _with_input(place: int, array: Array, given: List[Optional[Value]]) -> List[Optional[Value]]:
-    return [*given[:place], Value(array), *given[place + 1 :]]
-
-
-def _on_input(
-    place: int,
-    function: Node,
-    node: Node,
-    given: Sequence[Optional[Value]],
-    arithmetic: Arithmetic,
-) -> List[Value]:
-    """Compute a node, one of whose inputs goes through a function before."""
-    (made,) = operators.compute(function, [given[place]], arithmetic)
-    return operators.compute(node, [*given[:place], made, *given[place + 1 :]], arithmetic)
 
 
 def _off_by_rounding(values: Array, dtype: str) -> Array:

@@ -15,6 +15,7 @@ from ..base.errors import GoldwatchError
 from ..model.op_groups import FOLLOWING_TYPES
 from ..model.op_node import OpNode, desc_at
 from ..operators import Arithmetic, CannotCompute, Value, compute
+from . import piece_variants
 from .attributes_and_constants import attributes_and_constants
 from .explained_or_written import explained_or_written
 from .fewer_bits import in_32_bits
@@ -328,7 +329,7 @@ class Recomputer:
         values = piece.values(incoming, EXACT)
         actual = reshaped_output(output.tensor.whole(), values[output.value].array.shape)
         apart = int(np.count_nonzero(actual != values[output.value].array))
-        for number, _, variant in piece.variants(values) if apart else ():
+        for number, _, variant in piece_variants.variants(piece, values) if apart else ():
             if variant.name == "select_last_index":
                 made = piece.with_variant(number, variant).values(incoming, EXACT)[output.value]
                 if np.array_equal(actual, made.array):
@@ -344,7 +345,7 @@ class Recomputer:
             return False
         values = piece.values({value: tensor.wide() for value, tensor in inputs.items()}, EXACT)
         computed = values[output.value]
-        if piece.curve(values, output.value) is None or not computed.is_float:
+        if piece_variants.curve(piece, values, output.value) is None or not computed.is_float:
             return False
         actual = reshaped_output(output.tensor.whole(), computed.array.shape)
         return is_another_curve(

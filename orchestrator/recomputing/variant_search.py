@@ -27,12 +27,14 @@ from ..operators import Arithmetic, Node, Value
 from ..operators.inputs_otherwise import BEYOND_FLOAT16, OF_SIBLING
 from ..operators.variants import AS_IT_IS, FACTOR_OF, Variant
 from ..tensors.type_precision import rounding_of
+from . import piece_variants
 from .formulas_by_type import TIGHT
 from .found_indices import found_indices
 from .number_fitting import NumberFitting
 from .other_constants import OF_DUMP, SOLVED, dumped_otherwise, says_which, solved
 from .output_error import OwnError, own_error
-from .piece import CHAIN, EXACT, Key, Piece, Siblings
+from .piece import EXACT, Key, Piece
+from .piece_variants import CHAIN, Siblings
 from .variant_trials import MOST_COUNTED, Accepted, Output, VariantTrials, agreeing
 
 Array = Any
@@ -164,11 +166,11 @@ def search_variants(
     incoming, output, judge, cost_s
         As of :class:`VariantTrials`.
     siblings
-        As of :meth:`Piece.other_constants`.
+        As of :func:`goldwatch.recomputing.piece_variants.other_constants`.
     dumped
         Constants as the dump of the op holds them, by the number of its input.
     others
-        As of :meth:`Piece.fed_from_others`.
+        As of :func:`goldwatch.recomputing.piece_variants.fed_from_others`.
     """
     trials = VariantTrials(piece, incoming, output, judge, cost_s)
     base = piece.values(incoming, EXACT)
@@ -223,37 +225,37 @@ def _try_model(
     base
         All values of the piece.
     siblings
-        As of :meth:`Piece.other_constants`.
+        As of :func:`goldwatch.recomputing.piece_variants.other_constants`.
     others
-        As of :meth:`Piece.fed_from_others`.
+        As of :func:`goldwatch.recomputing.piece_variants.fed_from_others`.
     """
     piece, fitting = trials.piece, NumberFitting(trials)
-    trials.try_all(piece.variants(base))
+    trials.try_all(piece_variants.variants(piece, base))
     # Without the gate of x * sigmoid(x) its product is x: no activation.
     if all(_is_missing(entry) for entry in trials.accepted):
-        trials.try_all(piece.chains(base, trials.output.value))
+        trials.try_all(piece_variants.chains(piece, base, trials.output.value))
     if not trials.accepted:
-        trials.try_all(piece.left_out(base))
-        trials.try_all(piece.early_activations(trials.output.value))
-        trials.try_all(piece.variants(base, together=True))
+        trials.try_all(piece_variants.left_out(piece, base))
+        trials.try_all(piece_variants.early_activations(piece, trials.output.value))
+        trials.try_all(piece_variants.variants(piece, base, together=True))
     if not trials.accepted:
-        trials.try_all(piece.other_constants(base, siblings))
+        trials.try_all(piece_variants.other_constants(piece, base, siblings))
     # What is farther off than rounding may only resemble what a number makes: of few elements
     # an unbiased variance does an epsilon. Of a list of boxes each threshold may be why.
     if (
         piece.counts
         or min((entry.ratio for entry in trials.accepted), default=np.inf) > _BY_ROUNDING
     ):
-        for number, node, fit in piece.fits(base):
+        for number, node, fit in piece_variants.fits(piece, base):
             if trials.has_time("%s of %s, fitted" % (fit.name, node.type)):
                 fitting.fit(number, node, fit)
     # Twice a weight is what twice a factor is; half a threshold what any about as large is.
     if all(entry.fitted and not piece.counts for entry in trials.accepted):
-        trials.try_all(piece.other_inputs(base), UNLIKELY_BITS)
+        trials.try_all(piece_variants.other_inputs(piece, base), UNLIKELY_BITS)
     if not trials.accepted:
         fitting.fit_pairs(base)
     if not trials.accepted:
-        trials.try_all(piece.tails(base))
+        trials.try_all(piece_variants.tails(piece, base))
     # What only moves one tensor holds another one, or its values.
     if not trials.accepted and (len(trials.incoming) > 1 or not piece.moves):
         _try_others(trials, others)
@@ -261,7 +263,9 @@ def _try_model(
 
 def _try_others(trials: VariantTrials, others: Others) -> None:
     """Try other tensors of the run in place of those that come in, each read only in time."""
-    for number, node, variant in trials.piece.fed_from_others(trials.incoming, others):
+    for number, node, variant in piece_variants.fed_from_others(
+        trials.piece, trials.incoming, others
+    ):
         trials.spent_s += _READ_S * trials.output.actual.size
         if not trials.has_time("another tensor as an input"):
             return
@@ -307,7 +311,7 @@ def is_another_curve(piece: Piece, values: Mapping[Key, Value], output: Output) 
     values
         All values of the piece.
     """
-    curve = piece.curve(values, output.value)
+    curve = piece_variants.curve(piece, values, output.value)
     if curve is None:
         return False
     size = output.actual.size

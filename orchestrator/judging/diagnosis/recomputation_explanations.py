@@ -16,7 +16,7 @@ from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED, 
 from ...operators.variants import AS_IT_IS, FACTOR_OF
 from ...recomputing.other_constants import EIGHT_BITS, OF_DUMP
 from ...recomputing.parts_not_written import right_alone
-from ...recomputing.piece import FROM_OTHER
+from ...recomputing.piece_variants import FROM_OTHER
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import WRITTEN_INSTEAD, written_instead
 from ...recomputing.variant_search import Explained, VariantSearch, agreement
