@@ -326,6 +326,13 @@ NOTES: Dict[str, Said] = {
         "count; if they are of another input, model or step, give a folder of the right run alone",
         warns=True,
     ),
+    "other-shapes": Said(
+        "no row was compared, and golden tensors of the names are of other shapes",
+        "golden data have another shape than TARGET at %s, the first is %s (%s): they may be of "
+        "another batch or input size",
+        "make golden data with the shapes that the om ran with (golden onnx dump --shape, or -i)",
+        warns=True,
+    ),
     "golden-of-another-model": Said(
         "GOLDEN holds golden data of other models of -f only",
         "GOLDEN has no golden data of TARGET's model %s: those in %s are of another model of -f, "

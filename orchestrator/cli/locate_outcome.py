@@ -311,6 +311,24 @@ def _print_smallest(smaller: SmallestPart) -> None:
         )
 
 
+def _tell_taken_aipp(results: Sequence[CaseResult]) -> None:
+    """Say of which inputs golden data were made by the om's own AIPP: that it is the right one, no
+    comparison tells.
+    """
+    pairs = [pair for result in results for pair in result.case.pairs if pair.image is not None]
+    if pairs:
+        names = dict.fromkeys(printable(pair.model.name) for pair in pairs)
+        put_wrapped(
+            "AIPP was not checked: golden data were made of what the om's own AIPP makes of %s"
+            % listed(list(names), _MOST_NAMES)
+        )
+        put_wrapped(
+            "  next: compare its channel order, mean and factor with the preprocessing that the "
+            "model was trained with, or golden data of that with the dump (goldwatch compare)",
+            "    ",
+        )
+
+
 def _few(names: Sequence[str]) -> str:
     return listed([printable(name) for name in names], _MOST_NAMES)
 
@@ -442,6 +460,7 @@ def _print_end(outcome: Outcome, cured: bool) -> None:
             put_wrapped("outputs agree within their limits" + but)
             if others is not None:
                 put_wrapped("  next: %s" % others.next, "    ")
+            _tell_taken_aipp(results)
     if outcome.searched == EXIT_INCOMPLETE:
         incomplete = next(result for result in results if result.code == EXIT_INCOMPLETE)
         part = incomplete.final

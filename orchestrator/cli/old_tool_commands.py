@@ -93,6 +93,11 @@ _OF_BOTH: Dict[str, str] = {
     "-is": "--shapes", "--input_shape": "--shapes", "--dym_shape_range": "--shapes",
     "--output_path": "-o", "--rank": "--device",
 }  # fmt: skip
+# Of msit debug dump, as msprobe's offline_dump has them.
+_OF_DEBUG_DUMP = {
+    "-m": "--model_path", "--model": "--model_path", "-is": "--input_shape",
+    "--input-shape": "--input_shape", "--output": "-o",
+}  # fmt: skip
 _OF_GOLDEN = {"-o": "-o", "--output_path": "-o", "--shape": "--shape"}
 _INPUTS = ("-i", "--input", "--input_data")
 _SINGLE = "goldwatch replay computes each operator alone with the device's own inputs"
@@ -252,13 +257,16 @@ def new_spelling(
         returns none.
     """
     words = _without_tool(words)
+    if list(words[:2]) == ["debug", "dump"]:
+        words = ["offline_dump", *(_OF_DEBUG_DUMP.get(word, word) for word in words[2:])]
     if words[:1] == ["offline_dump"]:
         return _offline_dump(words)
     words = _of_our_command(words)
     table = _OPTIONS.get(words[0], {}) if words else {}
-    if any(word in _BOTH_MODELS or word in _OF_PYTORCH for word in words):
-        return None
-    if any(_of_functions(before, word) for before, word in zip(words, words[1:])):
+    if any(
+        word in _BOTH_MODELS or word in _OF_PYTORCH or _of_functions(before, word)
+        for before, word in zip(["", *words], words)
+    ):
         return None
     words = _short(words) if table else words
     arguments: Dict[int, str] = {}

@@ -60,7 +60,7 @@ def usage_problem(
     about = None if parameter is None else _about(parameter)
     message = _sentence(error.format_message())
     if "unexpected extra argument" in message:
-        about = _left_apart(words)
+        about = _left_apart(words) or _as_model(message, context.command)
     return "%s: %s" % (where, message), about or every
 
 
@@ -71,6 +71,14 @@ def _with_one_dash(letter: str, words: Sequence[str], command: click.Command) ->
         if word[:2] != "--" and letter.lstrip("-") in word and name in _options(command):
             return name
     return None
+
+
+def _as_model(message: str, command: click.Command) -> Optional[str]:
+    """Return where an argument too many belongs that is the json of an om; None for others."""
+    extra = re.search(r"\((.*\.json)\)", message)
+    if extra is None or not any("-f" in option.opts for option in command.params):
+        return None
+    return "the json of the om is given as -f %s" % shell_word(extra.group(1))
 
 
 def _left_apart(words: Sequence[str]) -> Optional[str]:

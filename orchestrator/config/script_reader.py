@@ -364,7 +364,8 @@ class _Reader:
                 self._give(settings, OF_GRAPH[name], value)
             elif "dump" in name:
                 # All have "dump" in common, which makes none of them like another.
-                bare = {option.replace("dump", ""): option for option in OF_GRAPH}
+                left = (option for option in OF_GRAPH if option not in entries)
+                bare = {option.replace("dump", ""): option for option in left}
                 near = nearest_word(name.replace("dump", ""), bare)
                 known = GRAPH_NAMES.get(name) or bare.get(near or "")
                 message = "%s has no option %r" % (GRAPH_OPTIONS, name)

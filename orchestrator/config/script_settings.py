@@ -141,7 +141,7 @@ class ScriptSettings:
         for finding in self.problems + findings:
             if finding.line is None:
                 name = str(finding.path[0]) if finding.path else ""
-                finding = placed(finding, *self.places.get(name, self.place))
+                finding = _in_python(placed(finding, *self.places.get(name, self.place)))
                 if self.dialect == GRAPH_OPTIONS:
                     finding = finding._replace(
                         path=tuple(GRAPH_NAMES.get(str(part), part) for part in finding.path),
@@ -286,6 +286,14 @@ class Surroundings:
         if certain and any(first[0].holds(second[0]) for first, second in pairs):
             return CERTAIN
         return POSSIBLE
+
+
+def _in_python(finding: Finding) -> Finding:
+    """Return a finding of a JSON value's rule with Python's words for it."""
+    return finding._replace(
+        message=finding.message.replace("must be true or false", "must be True or False"),
+        fix={"true": "True", "false": "False"}.get(finding.fix, finding.fix),
+    )
 
 
 def _graph_text(text: str) -> str:

@@ -99,7 +99,7 @@ def mismatch_warnings(run: Run) -> List[Note]:
         *layers,
         *_damaged(run),
     ]
-    if not (counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs):
+    if not (counts.get(PASS) or counts.get(FAIL)):
         from ..kinds.wrong_kind_advice import foreign_golden
 
         advice = foreign_golden(run.options.golden_index)
@@ -108,8 +108,18 @@ def mismatch_warnings(run: Run) -> List[Note]:
                 *warnings,
                 note("foreign-golden", run.goldens.folder, advice.words, advice.hint),
             ]
-        warnings += _without_golden(run)
+        warnings += _other_shapes(run) or _without_golden(run)
     return warnings + run.engine.misfit
+
+
+def _other_shapes(run: Run) -> List[Note]:
+    """Warn where golden data of most names are there, and these are of other shapes."""
+    outputs = [row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.kind == OUTPUT]
+    rows = [row for row in outputs if row.cause == "shape"]
+    if not rows or 2 * len(rows) <= len(outputs):
+        return []
+    shapes = rows[0].reason.rpartition("golden differs in shape: ")[2]
+    return [note("other-shapes", plural(len(rows), "output"), rows[0].tensor, shapes)]
 
 
 def _quantisation(run: Run) -> List[Note]:

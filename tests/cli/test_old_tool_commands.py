@@ -122,6 +122,8 @@ from goldwatch.metrics.row import METRICS
             "locate MODEL m.om -o o -i NAME=a.bin (NAME is the input's name in the model)",
         ),
         ("offline_dump --model_path m.onnx", "golden onnx dump m.onnx -o OUT"),
+        ("debug dump -m m.onnx -is x:1,3 -o o", "golden onnx dump m.onnx -o o --shape x=1,3"),
+        ("msit debug dump --model m.om -o o", "locate MODEL m.om -o o"),
         (
             "msprobe offline_dump --model_path m.onnx --input_data a.bin --input_shape 'x:1,3;y:2' "
             "--output_path o --rank 1",

@@ -59,6 +59,11 @@ def refused(words, folder, code=2):
             "if the name has a blank, quote it: -o 'my results'",
         ),
         (
+            [*COMPARE, "net.json", "-o", "out"],
+            "compare: got unexpected extra argument (net.json)",
+            "the json of the om is given as -f net.json",
+        ),
+        (
             ["serve", ".", "--port", "9000"],
             "serve has no option --port",
             "--listen takes it: write --listen ADDRESS:PORT",

@@ -227,6 +227,28 @@ def test_an_option_that_has_but_dump_in_common_is_no_misspelling(tmp_path, optio
     assert ("did you mean %r" % near in said) if near else ("did you mean" not in said), said
 
 
+def test_an_option_that_is_given_is_not_what_another_one_was_meant_for(tmp_path):
+    path = tmp_path / "s.py"
+    path.write_text(
+        'import torch\nimport torch_npu\nopts = {"dump_tensor_data": True, "data_dump_path": "d", '
+        '"data_dump_stage": "optimized"}\n'
+        'f = torch.compile(m, backend="npugraph_ex", options=opts, fullgraph=True)\n'
+    )
+    said = CliRunner().invoke(check, [str(path)]).output
+    assert "did you mean 'data_dump_dir'" in said and "fix: data_dump_dir" in said, said
+
+
+def test_a_switch_of_a_script_is_mended_in_python(tmp_path):
+    path = tmp_path / "s.py"
+    path.write_text(
+        "import torchair\nconfig = torchair.CompilerConfig()\n"
+        'config.dump_config.enable_dump = "True"\n'
+        "torchair.get_npu_backend(compiler_config=config)\n"
+    )
+    said = CliRunner().invoke(check, [str(path)]).output
+    assert "must be True or False" in said and "fix: True" in said and "true" not in said, said
+
+
 @pytest.mark.parametrize("name", ["op_debug_level", "op_debug_config", "precision_mode"])
 def test_an_argument_of_the_run_config_is_no_misspelt_dump_setting(tmp_path, name):
     path = tmp_path / "s.py"

@@ -1163,7 +1163,10 @@ def test_an_om_whose_input_is_an_image_is_searched(place, resblock) -> None:
     # right.
     assert run_of(place)["first_divergence"]["op"] == "res2a_branch2b"
     place.host()
-    assert place.locate("net.prototxt", "net.om", "-o", "healthy").returncode == 0
+    healthy = place.locate("net.prototxt", "net.om", "-o", "healthy")
+    assert healthy.returncode == 0
+    said = "AIPP was not checked: golden data were made of what the om's own AIPP makes of data"
+    assert said in " ".join(healthy.stdout.split()) and said not in " ".join(done.stdout.split())
 
 
 def test_cure_repeats_until_the_outputs_pass(place) -> None:

@@ -132,6 +132,19 @@ def test_golden_data_of_another_network_is_incomplete_and_named(case) -> None:
         )
 
 
+def test_golden_data_of_another_batch_are_said_to_be_so(case) -> None:
+    for name in ("conv1", "conv2"):
+        case.dump("target", "", "Relu", name, (), [VALUES])
+        case.npy(name, np.concatenate([VALUES, VALUES]))
+    result = case.compare()
+    assert result.exit_code == 3 and result.summary.verdict == "incomplete"
+    assert [said.code for said in result.left_out][:1] == ["other-shapes"]
+    assert result.sentence.startswith(
+        "Incomplete: no output was compared: golden data have another shape than TARGET at 2 "
+        "outputs, the first is conv1:output:0 ("
+    )
+
+
 def test_an_om_json_of_another_model_is_warned_of(case) -> None:
     for name in ("stage1/conv", "stage1/relu", "stage2/conv"):
         case.op(name, "Relu")

@@ -533,6 +533,8 @@ def run_sentence(summary: Summary, unmatched: Sequence[Note] = ()) -> str:
             % _ended(why)
         )
     if not summary.outputs and summary.first is None:
+        if unmatched and not summary.passed:
+            return "Incomplete: no output was compared: %s" % _ended(unmatched[0])
         return "Incomplete: no output was compared.%s" % _instead(summary)
     by_name = [
         _ended(said[0].upper() + said[1:]) for said in unmatched if said.code == NOT_JUDGED_BY_NAMES
