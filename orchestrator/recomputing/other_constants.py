@@ -158,7 +158,11 @@ def dumped_otherwise(
                 )
                 found.append((number, node, variant))
                 others += [variant] if is_other else []
-    found += _together([entry[:4] for entry in held], left, siblings, unit)
+    for number, node, variant, is_other in _together(
+        [entry[:4] for entry in held], left, siblings, unit
+    ):
+        found.append((number, node, variant))
+        others += [variant] if is_other else []
     weights = [
         [array for array in some if array.size >= _FEWEST_WEIGHTS and array.dtype.kind == "f"]
         for some in ([entry[3] for entry in held], [array for _, array in left])
@@ -190,11 +194,7 @@ def _held_instead(
     if own.size <= (_SHOWN if own.dtype.kind == "f" else MOST_LISTED):
         words = "%s): %s" % (of_dump, _listed(given))
         return _with_constant(node, place, given, words)._replace(model=_listed(own)), False
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(given - own) > (4.0 * unit * np.abs(own) if own.dtype.kind == "f" else 0)
-    # Infinity is a number like others: that of a mask.
-    apart = np.where(np.isinf(own), given != own, apart)
-    differ = int(np.count_nonzero(apart))
+    apart = _apart(given, own, unit)
     sibling = _sibling_with(given, siblings, unit)
     order = _in_parts(given, own, unit) or _in_order(given, node, place, inputs, unit)
     if sibling:
@@ -210,15 +210,29 @@ def _held_instead(
             if numbers
             else of_dump + _which_differ(node, given, own, apart)
         )
-    # The same numbers in other places are the model's, exchanged; so are those of another node.
-    is_other = (
+    is_other = not sibling and _is_of_another(given, own, unit)
+    return _with_constant(node, place, given, words), is_other
+
+
+def _apart(given: Array, own: Array, unit: float) -> Array:
+    """Tell which numbers of a constant are not the model's."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(given - own) > (4.0 * unit * np.abs(own) if own.dtype.kind == "f" else 0)
+    # Infinity is a number like others: that of a mask.
+    return np.where(np.isinf(own), given != own, apart)
+
+
+def _is_of_another(given: Array, own: Array, unit: float) -> bool:
+    """Tell whether most numbers of a constant are another model's: not one number throughout, as of
+    a scale or bias that was left out, nor the model's in other places.
+    """
+    return bool(
         own.dtype.kind == "f"
         and own.size >= _FEWEST_WEIGHTS
-        and differ > own.size // 2
+        and 2 * np.count_nonzero(_apart(given, own, unit)) > own.size
+        and np.ptp(given)
         and not _is_model(np.sort(given, axis=None), np.sort(own, axis=None), unit)
-        and not sibling
     )
-    return _with_constant(node, place, given, words), is_other
 
 
 def _by_one_number(given: Array, own: Array, unit: float) -> str:
@@ -309,8 +323,10 @@ def _together(
     left: Sequence[Tuple[int, Array]],
     siblings: Siblings,
     unit: float,
-) -> Iterator[Tuple[int, Node, Variant]]:
-    """Yield nodes with several constants as a dump holds them, in the order of its inputs."""
+) -> Iterator[Tuple[int, Node, Variant, bool]]:
+    """Yield nodes with several constants as a dump holds them, in the order of its inputs, each
+    with whether the numbers of one are another model's.
+    """
     for number in dict.fromkeys(number for number, _, _, _ in held):
         own = [(node, place, array) for of, node, place, array in held if of == number]
         taken: List[Tuple[int, int, Array]] = []
@@ -335,6 +351,12 @@ def _together(
             return [changed.get(place, value) for place, value in enumerate(given)]
 
         words = OF_DUMP + " (inputs %s)" % " and ".join(str(at) for _, at, _ in taken)
+        of_model = {place: array for _, place, array in own}
+        is_other = any(
+            _is_of_another(array, of_model[place], unit)
+            and not _sibling_with(array, siblings(node, place), unit)
+            for place, _, array in taken
+        )
         owners = {_sibling_with(array, siblings(node, place), unit) for place, _, array in taken}
         sibling = owners.pop() if len(owners) == 1 else ""
         words += (
@@ -343,7 +365,7 @@ def _together(
             else ", which are not the model's" + _each_for(own, taken)
         )
         name = "the " + " and ".join(names)
-        yield number, node, Variant(name, words, AS_IT_IS, node, given_all)
+        yield number, node, Variant(name, words, AS_IT_IS, node, given_all), is_other
 
 
 def _each_for(

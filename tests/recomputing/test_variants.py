@@ -1587,6 +1587,95 @@ def test_an_om_of_other_weights_than_the_model_accuses_no_operator(net, kind):
     assert "warning: golden data were made of" not in said
 
 
+OF_LAYERS = {
+    "fully connected": [
+        ("first", "Gemm", "x", {"w": (16, 16), "b": (16,)}),
+        ("last", "Gemm", "u", {"w2": (16, 16), "b2": (16,)}),
+    ],
+    "convolutions": [
+        ("first", "Conv", "x", {"w": (16, 16, 1, 1), "b": (16,)}),
+        ("last", "Conv", "u", {"w2": (16, 16, 1, 1), "b2": (16,)}),
+    ],
+    "normalised": [
+        ("first", "LayerNormalization", "x", {"w": (16,), "b": (16,)}),
+        ("last", "MatMul", "u", {"w2": (16, 16)}),
+    ],
+    "recurrent": [
+        ("first", "GRU", "x", {"w": (1, 48, 16), "r": (1, 48, 16), "b": (1, 96)}),
+        ("last", "MatMul", "u", {"w2": (16, 16)}),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", ["all", "one operator", "left out"])
+@pytest.mark.parametrize("layers", list(OF_LAYERS))
+def test_an_om_of_another_checkpoint_in_all_its_parameters_accuses_no_operator(net, layers, kind):
+    """A trained model differs in biases and scales as well; where these are 1 or 0 in all operators
+    they were left out, and one operator alone may be wrong."""
+    random = np.random.RandomState(7)
+
+    def drawn(*sizes):
+        return random.standard_normal(sizes).astype(np.float16).astype(np.float32)
+
+    shape = (64, 16, 1, 1) if layers == "convolutions" else (64, 16)
+    shape = (12, 5, 16) if layers == "recurrent" else shape
+    sizes = {key: size for *_, held in OF_LAYERS[layers] for key, size in held.items()}
+    own = {key: drawn(*size) for key, size in sizes.items()}
+    of_last = {*OF_LAYERS[layers][1][-1]}
+    other = {
+        key: np.full_like(array, key == "w")
+        if kind == "left out" and (key[0] == "b" or array.ndim == 1)
+        else drawn(*sizes[key])
+        if kind == "all" or (kind == "one operator" and key in of_last)
+        else array
+        for key, array in own.items()
+    }
+    x = drawn(*shape)
+
+    def model(weights):
+        nodes = [node("Relu", ["t"], ["u"], name="act")]
+        for name, op_type, source, held in OF_LAYERS[layers]:
+            made = ["t" if source == "x" else "y"]
+            given = {"hidden_size": 16} if op_type == "GRU" else {}
+            nodes.append(node(op_type, [source, *held], made, name=name, **given))
+        if layers == "recurrent":
+            nodes[1].output[0] = "t4"
+            nodes.append(node("Squeeze", ["t4", "axis"], ["t"], name="squeeze"))
+            weights = {**weights, "axis": np.array([1])}
+        order = {"first": 0, "squeeze": 1, "act": 2, "last": 3}
+        nodes.sort(key=lambda one: order[one.name])
+        held = [build.weight(name, array) for name, array in weights.items()]
+        return build.model(nodes, [build.value("x", shape)], [build.value("y", shape)], held)
+
+    net.prepare(model(own), {"x": x})
+    build.save(pathlib.Path(net.path("b.onnx")), model(other))
+    made = on_device(net.path("b.onnx"), {"x": x})
+    device = DeviceModel(made.name)
+    reads = {name: held for name, _, _, held in OF_LAYERS[layers]}
+    for op in made.ops:
+        for key in reads.get(op.name, ()):
+            tensor = DeviceTensor(other[key].astype(np.float16))
+            device.add(DeviceOp(key, "Const", outputs=(tensor,)))
+        constants = [(key, 0) for key in reads.get(op.name, ())]
+        device.add(dataclasses.replace(op, inputs=(*op.inputs[:1], *constants)))
+    write_model(device, net.path("net.json"), "atc --model=m.onnx --input_fp16_nodes=x")
+    shutil.rmtree(net.path("dump"))
+    write_files(net.path("dump"), device.dumps())
+    code, result, said = net.compare()
+    kinds = {
+        one["op"]: (one["explanations"][0]["kind"], one["confidence"])
+        for one in result["summary"]["suspects"]
+    }
+    assert code == 1
+    if kind == "all":
+        assert kinds == dict.fromkeys(("first", "last"), ("other-weights", "none")), said
+        assert "so no operator need be wrong" in said
+    elif kind == "one operator":
+        assert kinds == {"last": ("attribute", "high")}, said
+    else:
+        assert kinds and {*kinds.values()} <= {("attribute", "high")}, said
+
+
 def test_an_output_that_is_its_input_may_also_come_of_other_indices(net):
     x = np.random.RandomState(0).standard_normal((6, 8)).astype(np.float32)
     order = np.array([3, 0, 5, 1, 4, 2])
