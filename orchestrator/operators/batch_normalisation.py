@@ -288,10 +288,20 @@ def _of_the_batch(node: Node, inputs: Inputs) -> Iterator[Variant]:
 
 
 def _deviation(node: Node, inputs: Inputs) -> Iterator[Variant]:
-    def taken(given: List[Optional[Value]]) -> List[Optional[Value]]:
-        return [*given[:4], Value(np.square(given[4].array)), *given[5:]]  # type: ignore[union-attr]
+    """Yield it with the variance in place of its root: as a deviation that is stored, and with
+    epsilon added to it.
+    """
+    epsilon = float(node.get("epsilon", 1e-4 if node.dialect == TENSORFLOW else 1e-5))
+    for added, words in (
+        (0.0, "taken for the deviation"),
+        (epsilon, "taken for the deviation, with epsilon"),
+    ):
 
-    yield Variant("the variance", "taken for the deviation", "the variance", node, taken)
+        def taken(given: List[Optional[Value]], added: float = added) -> List[Optional[Value]]:
+            variance = np.float64(given[4].array) + added  # type: ignore[union-attr]
+            return [*given[:4], Value(np.square(variance) - added), *given[5:]]
+
+        yield Variant("the variance", words, "the variance", node, taken)
 
 
 declare(
@@ -305,7 +315,7 @@ declare(
     missing_inputs({1: 1.0, 2: 0.0}, "the scale and the bias"),
     missing_inputs({3: 0.0, 4: 1.0}, "the mean and the variance"),
     input_order(1, 5),
-    Reading("the variance", "taken for the deviation", _deviation),
+    Reading("the variance", "taken for the deviation, with and without epsilon", _deviation),
 )
 
 declare("BatchNorm", attribute("eps", EPSILONS, 1e-5, fitted=True), dialect=CAFFE)
@@ -322,6 +332,6 @@ declare(
     missing_input(1, "the scale (gamma)", 1.0),
     missing_input(3, "the mean"),
     missing_input(4, "the variance", 1.0),
-    Reading("the variance", "taken for the deviation", _deviation),
+    Reading("the variance", "taken for the deviation, with and without epsilon", _deviation),
     dialect=TENSORFLOW,
 )

@@ -654,10 +654,11 @@ def other_steps(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Node]]:
             ways.insert(0, pads)
         for each in ways:
             attributes = {**node.attributes, "dilations": list(steps), "pads": each}
-            shown = text_of(list(steps))
+            shown, said = text_of(list(steps)), text_of(own)
             if each[:axes] != pads[:axes] and each not in (pads, changed):
                 shown += " and pads " + text_of(each)
-            yield shown, text_of(own), replace(node, attributes=attributes)
+                said += " and pads " + text_of(pads)
+            yield shown, said, replace(node, attributes=attributes)
 
 
 def _padding_before(node: Node, inputs: Inputs) -> Iterator[Tuple[str, str, Any]]:

@@ -318,12 +318,11 @@ def _gate_orders(node: Node, inputs: Inputs) -> Iterator[Variant]:
             weights = [None if value is None else moved(regrouped, value) for value in given[1:4]]
             return [given[0], *weights, *given[4:]]
 
-        yield Variant(
-            "the order of its gates", "".join(gates[n] for n in order), gates, node, taken
-        )
+        held = "%s, read as %s" % ("".join(gates[n] for n in order), gates)
+        yield Variant("the order of its weights' gates", held, gates, node, taken)
 
 
-_LAYERS = Reading("the order of its gates", "each other order", _gate_orders)
+_LAYERS = Reading("the order of its weights' gates", "each other order", _gate_orders)
 
 
 def _gates_by_rows(array: Array) -> Optional[Array]:

@@ -1745,6 +1745,15 @@ OF_GRU = {
 }
 TOKENS = RANDOM.randint(0, 6, (5, 7)).astype(np.int64)
 TABLE = RANDOM.standard_normal((6, 8)).astype(np.float16).astype(np.float32)
+NORM = {
+    name: np.array(values, np.float32)
+    for name, values in (
+        ("s4", [1, 1, 1, 1]),
+        ("h4", [0.25] * 4),
+        ("m4", [0.5] * 4),
+        ("v4", [0.05, 0.3, 0.75, 2.5]),
+    )
+}
 CAUSAL = np.where(np.triu(np.ones((4, 8)), 1) > 0, -np.inf, 0).astype(np.float32)
 CHOSEN = RANDOM.uniform(size=(6, 4, 8)) < 0.4
 STEPS = {"s": np.float32(0.02), "z": np.int8(3)}
@@ -1861,6 +1870,24 @@ OTHERWISE = {
         },
         lambda x: _lstm(x, OF_GRU["w"], OF_GRU["r"][..., :3]),
         "LSTM with initial_h and initial_c missing; the model has initial_h and initial_c (",
+    ),
+    "order of gates": (
+        node("LSTM", ["x", "w", "r"], ["y"], name="op", hidden_size=3),
+        {"w": OF_GRU["w"], "r": OF_GRU["r"][..., :3]},
+        lambda x: _lstm(
+            x,
+            *(
+                np.concatenate([np.split(OF_GRU[name], 4, 1)[n] for n in (0, 2, 3, 1)], 1)[..., :k]
+                for name, k in (("w", 8), ("r", 3))
+            ),
+        ),
+        "LSTM with the order of its weights' gates ifco, read as iofc; the model says iofc (",
+    ),
+    "no root": (
+        node("BatchNormalization", ["x", "s4", "h4", "m4", "v4"], ["y"], name="op", epsilon=1e-2),
+        NORM,
+        lambda x: (x - 0.5) / (NORM["v4"] + 1e-2)[:, None] + 0.25,
+        "BatchNormalization with the variance taken for the deviation, with epsilon; ",
     ),
     "recurrent bias": (
         node("GRU", ["x", "w", "r", "b"], ["y"], name="op", hidden_size=4, linear_before_reset=1),
@@ -2594,7 +2621,7 @@ IN_PAIRS = {
     "dilation of a causal convolution": (
         (1, 4, 96), {"w": (5, 4, 2)}, ("Conv", {"dilations": [4], "pads": [4, 0]}),
         {"dilations": [1], "pads": [1, 0]},
-        "Conv with dilations [1] and pads [1, 0]; the model says [4] (",
+        "Conv with dilations [1] and pads [1, 0]; the model says [4] and pads [4, 0] (",
     ),
     "filters stored otherwise": (
         (1, 6, 12, 12), {"w": (5, 6, 3, 3)}, ("Conv", {"pads": [1, 1, 1, 1]}), "w",
