@@ -108,6 +108,42 @@ def test_golden_data_saved_after_the_activation_are_called_wrong(scene, random):
     )
 
 
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMaxD", "Mystery"])
+@pytest.mark.parametrize("axes", [(2,), (1, 2)])
+def test_a_reader_is_a_witness_only_if_it_shows_what_differs(scene, random, op_type, axes):
+    """Max pooling hides negative values: it is right with golden data and with the device's."""
+    scene.data(random.standard_normal((2, 8, 32)).astype(np.float32))
+    golden, made = (side["data"].astype(np.float32) * 1.5 for side in (scene.golden, scene.made))
+    positive = np.maximum(golden, 0)
+    scene.op("conv", "Conv2D", ["data"], positive, made)
+    scene.op("behind", op_type, ["conv"], positive.max(axis=axes), made.max(axis=axes))
+    _, summary, text = scene.compare()
+    suspect = only_suspect(summary)
+    # Of an operator that is not known nobody knows what it hides.
+    expected = "wrong-golden" if op_type == "Mystery" else "activation"
+    assert (suspect["op"], explanation_kinds(suspect)[0]) == ("conv", expected)
+    told = "its golden data are wrong, not the operator" in text
+    assert told == (op_type == "Mystery")
+
+
+@pytest.mark.parametrize("side", ["golden", "target"])
+@pytest.mark.parametrize("op_type", ["Conv2D", "MatMulV2", "Mystery"])
+def test_a_relu_on_one_side_alone_is_told_as_such(scene, random, op_type, side):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    golden, made = (one["data"].astype(np.float32) * 1.5 for one in (scene.golden, scene.made))
+    golden, made = (
+        (np.maximum(golden, 0), made) if side == "golden" else (golden, np.maximum(made, 0))
+    )
+    scene.op("first", op_type, ["data"], golden, made)
+    scene.op("next", "Strange", ["first"], golden + 0.5, made + 0.5)
+    _, summary, text = scene.compare()
+    (explanation, *_) = only_suspect(summary)["explanations"]
+    assert explanation["kind"] == "activation" and "no pattern fits" not in text
+    told = "the ReLU was lost" if side == "golden" else "a ReLU that the model does not have there"
+    assert told in explanation["sentence"]
+    assert explanation["sentence"].endswith("or golden data are of another tensor")
+
+
 @pytest.mark.parametrize("two", [("fc0", "fc4"), ("fc2", "relu3")])
 def test_exchanged_golden_files_accuse_no_operator(scene, random, two):
     chain(scene, random, 6)

@@ -71,6 +71,10 @@ _OF_FLOATS = frozenset(["scale", "bias", "shift", "layout", "rounding", "unexpla
 # Two tensors are the same, up to what inputs may be off before they hide what an operator adds
 # (HOPELESS).
 _FITS = 0.1
+_HIDDEN = 0.01
+"""What reads an output hides how it differs where its own is off by no more than this; chosen, no
+trial.
+"""
 _NEARER = 0.5
 """Of a suspect's own distance, what another output may be off its golden tensor where the two are
 exchanged.
@@ -375,7 +379,7 @@ def _consumers_are_right(
     estimate: Estimate, inputs: Inputs, reader: TensorReader
 ) -> Optional[bool]:
     """Tell whether all operators that an output feeds are right: then the output is too, whatever
-    its golden data say.
+    its golden data say. None where none was compared, or none can tell.
     """
     behind = (
         [estimate.op]
@@ -391,9 +395,43 @@ def _consumers_are_right(
         return False
     # What hardly shows in them proves nothing.
     linear = [(op, row) for op, row in outputs if op.type.lower() in LINEAR]
-    return not any(
+    if any(
         row.distance > _RIGHT * estimate.distance * _share_handed_on(op, row, estimate, reader)
         for op, row in linear
+    ):
+        return False
+    if estimate.fed_otherwise or not all(
+        _cannot_tell(op, row, inputs, reader) for op, row in outputs
+    ):
+        return True
+    return None
+
+
+def _cannot_tell(op: ObservedOp, row: Observation, inputs: Inputs, reader: TensorReader) -> bool:
+    """Tell whether a reader's golden output follows from its golden inputs, and the device's, which
+    is the same, from the device's, which are others: it hides what differs (max pooling hides
+    negative values).
+
+    What leaves the golden data as they are, and not the device's, is what made them: a ReLU of
+    golden data of after a ReLU.
+    """
+    states = inputs.of(op)
+    input_pairs, output_pair = reader.whole(op, row, states)
+    beside = None if output_pair is None else reader.computed(op, row, states)
+    if output_pair is None or beside is None:
+        return False
+    has_model = bool((reader.recomputed() or {}).get("model"))
+    # Without a model an operator is computed only where golden data follow.
+    if has_model and not reader.golden_follows(op, row):
+        return False
+    # By the dumps of its own inputs it may have been given what golden data hold.
+    others = [pair for pair in input_pairs if not _fits(pair.target, pair.golden, _HIDDEN)]
+    if not others or not _fits(beside.actual, beside.computed, _HIDDEN):
+        return False
+    return not any(
+        _fits(pair.golden, output_pair.golden, _HIDDEN)
+        and not _fits(pair.target, output_pair.target, _HIDDEN)
+        for pair in others
     )
 
 

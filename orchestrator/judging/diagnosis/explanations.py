@@ -70,6 +70,8 @@ _NEXT = {
     "not-equal": "look at the elements at the positions in the row's reason, and at the order "
     "in which "
     "equal values are chosen",
+    "activation": "compare the activation that is fused into this operator in the model's json "
+    "with the original model's, and look of which tensor the golden data are",
     "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this "
     "operator",
 }

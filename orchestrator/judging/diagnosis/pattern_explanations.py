@@ -41,6 +41,16 @@ _NEXT_FOR_BOUNDS = (
     "compare the operator's bounds (Clip, Relu6) and its quantisation scale with those of the "
     "original model: the type itself holds larger values, and float32 does not mend it"
 )
+_BY_RELU = {
+    "golden": "the golden is the target's positive part: golden data are of after a ReLU, and the "
+    "device's output is not: the ReLU was lost, or golden data are of another tensor",
+    "target": "the target is the golden's positive part: the device's output is of after a ReLU, "
+    "and golden data are not: the device computed a ReLU that the model does not have there, or "
+    "golden data are of another tensor",
+}
+# Of an error, what the positive part explains at least where nothing else shows that golden data
+# are of another tensor; chosen, no trial.
+_RECTIFIED = 0.99
 _NEXT_FOR_CHANNELS = "look at the order of its channels and weights, and at concat, split and group"
 # A factor at least this far from 1 is a scale of quantisation forgotten or used twice; chosen, no
 # trial.
@@ -94,7 +104,8 @@ class Surroundings(NamedTuple):
     first
         Nothing but the network's inputs feeds it.
     right_behind
-        All operators that it feeds are right; None where it feeds none that was compared.
+        All operators that it feeds are right; None where it feeds none that was compared, or none
+        of them can tell.
     contradicted
         How an operator behind it contradicts its golden data: ``GOLDEN`` where its golden output
         fits the device's tensor and not the golden one, ``READER`` where it is right though the two
@@ -401,6 +412,10 @@ def _of_pattern(
             )
         elif other is not None and other.exchanged:
             sentence += ", and its golden tensor fits %s: the two are exchanged" % other.op
+        elif pattern.detail.get("rectified") and pattern.share >= _RECTIFIED:
+            sentence = _BY_RELU[pattern.detail["rectified"]]
+            sentence += _sample_note(pair) if whole is None else ""
+            return explanation("activation", pattern.share, sentence)
         else:
             return None
     if kind == "saturation" and not pattern.detail.get("of_type"):

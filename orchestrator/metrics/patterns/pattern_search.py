@@ -525,6 +525,7 @@ def _rectified(d: Difference) -> Optional[Finding]:
             share,
             "the target is the golden's positive part: the golden data are of before a ReLU",
             tensor="",
+            rectified="target",
         )
     if d.y.min(initial=0.0) >= 0 and (d.x < 0).mean() >= _RECTIFIED:
         rest = np.maximum(d.x, 0.0) - d.y
@@ -534,6 +535,7 @@ def _rectified(d: Difference) -> Optional[Finding]:
             share,
             "the golden is the target's positive part: the golden data are of after a ReLU",
             tensor="",
+            rectified="golden",
         )
     return None
 
