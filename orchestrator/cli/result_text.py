@@ -134,8 +134,7 @@ def _devices(summary: Summary) -> List[str]:
 def _suspect(
     number: int, suspect: Suspect, width: Optional[int], several_models: bool
 ) -> List[str]:
-    named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
-    named += of_model(suspect.place) if several_models else ""
+    named = suspect.named + (of_model(suspect.place) if several_models else "")
     head = "suspect %d: %s, score %.0f, confidence %s" % (
         number,
         named,

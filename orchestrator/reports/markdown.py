@@ -252,6 +252,8 @@ class MarkdownFile(ReportFile):
         named = code(_name(suspect["op"])) + (
             " (%s)" % code(_name(suspect["op_type"])) if suspect["op_type"] else ""
         )
+        if suspect.get("group"):
+            named = "one of " + ", ".join(code(_name(op)) for op in suspect["group"])
         about = (number, named, suspect["score"], suspect["confidence"], plain(suspect["evidence"]))
         lines = ["%d. %s, score %.0f, confidence %s: %s\n" % about]
         if suspect["confidence"] == NONE:

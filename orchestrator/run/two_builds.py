@@ -19,6 +19,7 @@ from typing import (
     Mapping,
     NamedTuple,
     Optional,
+    Sequence,
     Tuple,
 )
 
@@ -30,8 +31,10 @@ from ..base.wording import listed, of_two_dumps, percent, plural
 from ..dumps.place import Place
 from ..judging.by_recomputation import RIGHT, UNKNOWN, RecomputationVerdict
 from ..judging.diagnosis.culprit_sentence import where_words
+from ..judging.diagnosis.first_divergence import FirstDivergence
 from ..judging.diagnosis.row_digest import execution_key
 from ..judging.diagnosis.summary import Summary
+from ..judging.diagnosis.suspects import Suspect
 from ..metrics.row import (
     BY_STATISTICS,
     DUMP_MISSING,
@@ -87,10 +90,27 @@ class BuildDifferences(NamedTuple):
     culprit
         The operator of the first difference and its place; None where all is equal, or where the
         two were fed with other inputs.
+    before
+        The operators before the one that is outside its limits in which the error may arise as
+        well: the other dump has no counterpart of them.
     """
 
     sentence: str
     culprit: Optional[Tuple[str, Place]]
+    before: Tuple[str, ...] = ()
+
+    def in_groups(self, suspects: Iterable[Suspect], first: FirstDivergence) -> Tuple[Suspect, ...]:
+        """Return the suspects, that of the first divergence as one of the group in which its error
+        may arise.
+        """
+        wrong = "; %s before it, of which the other dump has none, may be wrong in its place"
+        told = wrong % listed([printable(op) for op in self.before], _SHOWN)
+        return tuple(
+            replace(suspect, group=(*self.before, suspect.op), evidence=suspect.evidence + told)
+            if self.before and (suspect.op, suspect.place) == (first.op, first.place)
+            else suspect
+            for suspect in suspects
+        )
 
 
 def differences_of_builds(
@@ -139,9 +159,16 @@ def differences_of_builds(
     if first is None:
         equal = _equal(sum(seen.both.values()), before is not None and _of_statistics(before))
         return BuildDifferences(" ".join([*said, equal, *alone]), None)
+    group: Sequence[Row] = ()
     if seen.named is not None:
         said += _of_named(options, store, recomputed, seen.named, pair)
-        said += _without_counterpart(options, store, recomputed, seen.named, names[1])
+        group = _without_counterpart(options, store, recomputed, seen.named)
+    if seen.named is not None and group:
+        ops = listed(["%s (%s)" % (printable(one.op), one.op_type) for one in group], _SHOWN)
+        said.append(
+            "The error may also arise before %s, in %s, which %s has no counterpart of."
+            % (printable(seen.named.op), ops, printable(names[1]))
+        )
     rows = list(store.rows(place=first.place, op=first.op))
     inputs = [row for row in rows if row.kind == INPUT and row.verdict in (PASS, FAIL)]
     types = {row.tensor: _types_apart(options, row) for row in inputs if _differs(row)}
@@ -186,7 +213,8 @@ def differences_of_builds(
         )
         said += _right_alone(options, recomputed, row, pair)
         culprit = row.op, row.place
-    return BuildDifferences(" ".join(said + alone), culprit)
+    before_named = tuple(one.op for one in group)
+    return BuildDifferences(" ".join(said + alone), culprit, before_named)
 
 
 def _inputs_equal(first: Row, before: Optional[Row], rows: Iterable[Row], apart: str) -> str:
@@ -319,10 +347,10 @@ def _without_counterpart(
     store: RunStore,
     recomputed: Mapping[Tuple[Place, str, int], RecomputationVerdict],
     row: Row,
-    other: str,
-) -> Iterator[str]:
-    """Yield in which operators before one that is outside its limits the error may arise as well:
-    those between it and what was compared, which the other dump has no counterpart of.
+) -> List[Row]:
+    """Return the operators before one that is outside its limits in which the error may arise as
+    well, in order of execution: those between it and what was compared, which the other dump has
+    no counterpart of.
     """
     here = list(store.rows(place=row.place))
     compared = {(one.op, one.tensor) for one in here if one.verdict in (PASS, FAIL)}
@@ -354,13 +382,7 @@ def _without_counterpart(
             if before is not None and before.target_file in files:
                 found[before.op] = before
                 waiting.append(before.target_file or "")
-    if found:
-        ordered = sorted(found.values(), key=execution_key)
-        ops = listed(["%s (%s)" % (printable(one.op), one.op_type) for one in ordered], _SHOWN)
-        yield (
-            "The error may also arise before %s, in %s, which %s has no counterpart of."
-            % (printable(row.op), ops, printable(other))
-        )
+    return sorted(found.values(), key=execution_key)
 
 
 def _equal(compared: int, of_statistics: bool) -> str:

@@ -438,6 +438,9 @@ class Run:
                 )
                 sentence = " ".join(filter(None, [sentence, differences.sentence]))
                 summary = replace(summary, culprit=summary.culprit or differences.culprit)
+                if summary.first is not None:
+                    suspects = differences.in_groups(summary.suspects, summary.first)
+                    summary = replace(summary, suspects=suspects)
             code = exit_code(summary, strict=options.strict)
             self._note_misunderstood(summary)
             remarks = (

@@ -238,3 +238,28 @@ def test_a_squeeze_of_repeated_rows_is_not_accused(scene, random):
         product(scene, random, "fc%d" % block, source, gain=1.0)
         product(scene, random, "squeeze%d" % block, "fc%d" % block, 3, positive=True)
     assert scene.compare()[1]["suspects"] == []
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+@pytest.mark.parametrize("wrong", [("a",), ("b",), ("a", "b"), ("a", "b", "c")])
+def test_each_input_of_the_network_that_was_fed_otherwise_accuses_no_operator(
+    scene, random, wrong, with_inputs
+):
+    """Also where only the output of the Cast that reads it was dumped."""
+    for name in "abc":
+        golden = random.standard_normal((16, 32)).astype(np.float32)
+        scene.data(golden, name)
+        fed = random.standard_normal((16, 32)).astype(np.float32) if name in wrong else golden
+        scene.made[name] = fed
+        scene.op("cast_" + name, "Cast", [name], golden, fed, with_inputs=with_inputs, npy=False)
+    made = scene.made
+    for name, one, other in (("first", "cast_a", "cast_b"), ("last", "first", "cast_c")):
+        right = [side[one].astype(np.float32) + side[other] for side in (scene.golden, made)]
+        scene.op(name, "Add", [one, other], *right, with_inputs=with_inputs)
+    code, summary, text = scene.compare()
+    assert code == 1 and "no operator need be wrong" in text
+    assert {one["confidence"] for one in summary["suspects"]} == {"none"}, text
+    assert {one["explanations"][0]["kind"] for one in summary["suspects"]} == {"other-input"}
+    for name in wrong:
+        assert "no suspect, though cast_%s (Cast) differs" % name in text
+    assert "suspect 1" not in text and "suspect 2" not in text

@@ -347,8 +347,16 @@ def test_what_has_no_counterpart_before_a_wrong_output_is_named_too(tmp_path, wr
     assert code == 1 and "relu (Relu) is the first operator outside its limits" in text, text
     said = "may also arise before relu, in conv (Conv), bn (BatchNormalization), which old has no"
     assert said in text, text
+    (suspect,) = json.loads((tmp_path / "out" / "result.json").read_text())["summary"]["suspects"]
+    assert suspect["group"] == ["conv", "bn", "relu"] and suspect["op"] == "relu"
+    assert suspect["confidence"] == "low" and "; conv, bn before it, of" in suspect["evidence"]
+    assert "suspect 1: one of conv, bn, relu, score" in text and "relu (Relu), score" not in text
+    report = ["goldwatch", "report", "out", "--markdown", "r.md"]
+    assert run_here(report, tmp_path).returncode == 0
+    assert "1. one of `conv`, `bn`, `relu`, score" in (tmp_path / "r.md").read_text()
     words = ["-f", "new.json", "--original", "net.onnx", "--force"]
     code, text = last_sentence(tmp_path, *words)
+    assert "one of conv" not in text
     named = {"conv": r"conv \(Conv", "bn": r"bn \(Batch"}[wrong]
     assert re.search("suspect 1: %s.* nothing is compared with it" % named, text), text
     assert "The error may also arise" not in text, text

@@ -209,6 +209,9 @@ class Suspect:
         or nothing fits.
     order
         Step, place in the model and device, to sort by (not in result.json).
+    group
+        The operators in one of which the error arose, the suspect last, where nothing tells which:
+        of two builds, of which the other fuses them. Else empty.
     """
 
     op: str
@@ -221,6 +224,14 @@ class Suspect:
     brief: str = ""
     explanations: Tuple[Explanation, ...] = ()
     order: Tuple[Any, ...] = field(default=(), compare=False)
+    group: Tuple[str, ...] = ()
+
+    @property
+    def named(self) -> str:
+        """Its name and type, or the operators of its group."""
+        if self.group:
+            return "one of " + ", ".join(self.group)
+        return "%s (%s)" % (self.op, self.op_type) if self.op_type else self.op
 
     @property
     def rank(self) -> Tuple[Any, ...]:
@@ -242,6 +253,7 @@ class Suspect:
                 **document,
                 "place": Place(**document["place"])._replace(host=host),
                 "explanations": tuple(map(Explanation.of_document, document["explanations"])),
+                "group": tuple(document.get("group", ())),
             }
         )
 
@@ -256,6 +268,7 @@ class Suspect:
             "confidence": self.confidence,
             "evidence": self.evidence,
             "explanations": [entry.document() for entry in self.explanations],
+            **({"group": list(self.group)} if self.group else {}),
         }
 
 

@@ -185,7 +185,7 @@ class Estimates(Sequence[Estimate]):
     Attributes
     ----------
     apart
-        One for each place where the network's own input differs; outputs that nothing is compared
+        One for each input of the network that differs at a place; outputs that nothing is compared
         with and that are wrong by computing again.
     table
         The compared outputs. The numbers below count them.

@@ -234,22 +234,27 @@ class Estimator:
         return PlainEstimates(scores, usual)
 
     def _of_other_input(self) -> List[Estimate]:
-        """Return an estimate for each place where the network's own input differs: device and
+        """Return an estimate for each input of the network that differs at a place: device and
         golden run were fed with other data.
         """
-        estimates: Dict[Place, Estimate] = {}
+        estimates: Dict[Tuple[Place, object], Estimate] = {}
         for op in map(self._observed_ops.op, self._inputs.readers_of_network().tolist()):
-            if op.place in estimates:
-                continue
+            node = self._inputs.node(op)
             for state in self._inputs.of_network(op):
                 row = state.observation
-                if row is None or state.state != BAD or not (row.different or row.distance > 0):
+                source = op.place, None if node is None else node.inputs[state.number]
+                if (
+                    source in estimates
+                    or row is None
+                    or state.state != BAD
+                    or not (row.different or row.distance > 0)
+                ):
                     continue
                 if _is_rounded(row):
                     # It fails by a limit that its own type cannot keep, or by a user's metric.
                     continue
                 shown, normal = ShownBy(ALL, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
-                estimates[op.place] = Estimate(
+                estimates[source] = Estimate(
                     op,
                     row,
                     (state,),
