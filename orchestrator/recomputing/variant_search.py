@@ -25,7 +25,7 @@ from .. import operators
 from ..base.wording import percent
 from ..operators import Arithmetic, Node, Value
 from ..operators.inputs_otherwise import BEYOND_FLOAT16, OF_SIBLING
-from ..operators.variants import AS_IT_IS, FACTOR_OF, Variant
+from ..operators.variants import AS_IT_IS, FACTOR_OF, Variant, input_name
 from ..tensors.type_precision import rounding_of
 from . import piece_variants
 from .formulas_by_type import TIGHT
@@ -111,6 +111,8 @@ class VariantSearch(NamedTuple):
         What agrees, as so few elements may do by chance.
     other_weights
         Whether it is weights that the dump holds, and the model does not.
+    other_number
+        Whether it is a constant of the model that was another one: a scale, say.
     other_shape
         As of :class:`.other_constants.DumpedOtherwise`, where nothing explains it.
     """
@@ -122,6 +124,7 @@ class VariantSearch(NamedTuple):
     too_few: Sequence[str] = ()
     possible: Sequence[Explained] = ()
     other_weights: bool = False
+    other_number: bool = False
     other_shape: str = ""
 
 
@@ -202,12 +205,19 @@ def search_variants(
     as_good = [entry for entry in as_good if entry.in_shape] or as_good
     model_agree = int(np.count_nonzero(agreeing(output, output.computed)))
     explained = _in_words(as_good, output, model_agree, not trials.accepted)
+    constants = {
+        input_name(node, place)
+        for _, node, _, held_places in piece.held(base)
+        for place, is_held in enumerate(held_places)
+        if is_held
+    }
     return VariantSearch(
         explained if trials.accepted else [],
         list(trials.tried),
         trials.left_out,
         possible=[] if trials.accepted else explained[:_MOST_NAMED],
         other_weights=other_weights,
+        other_number=bool(trials.accepted) and explained[0].name in constants,
         other_shape="" if trials.accepted else held.other_shape,
     )
 

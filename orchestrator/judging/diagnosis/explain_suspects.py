@@ -208,15 +208,16 @@ def _of_another_model(
         for op in (observed.at_place(place) if not_computed else ())
         if op.name in not_computed and op.type.lower() in LINEAR
     }
+    for number, estimate in enumerate(estimates):
+        if number >= MOST_READ and estimate.computed is not None and not estimate.decides:
+            search = reader.variants(estimate.op, estimate.output, estimate.inputs)
+            if search is not None:
+                searches[number] = search
+                others += [number] if search.other_weights else []
     of_shapes = [number for number, search in searches.items() if search.other_shape]
     shapes.update((estimates[number].op.name, searches[number].other_shape) for number in of_shapes)
     if len({estimates[number].op.name for number in others}) + len(shapes) < 2 and files is None:
         return {}
-    for number, estimate in enumerate(estimates):
-        if number >= MOST_READ and estimate.computed is not None and not estimate.decides:
-            search = reader.variants(estimate.op, estimate.output, estimate.inputs)
-            if search is not None and search.other_weights:
-                others.append(number)
     ops = list(dict.fromkeys(estimates[number].op.name for number in others))
     right = {
         name for (at, name, _), found in verdicts.items() if at == place and found.state == RIGHT
@@ -228,10 +229,16 @@ def _of_another_model(
     ]
     if len(with_weights) > len(ops) + len(shapes):
         return {}
-    return {
+    told = {
         number: other_weights(estimates[number].op.name, ops, shapes, files)
         for number in (*others, *of_shapes)
     }
+    for number, search in searches.items():
+        if number not in told and search.other_number:
+            # A scale of such a model is another one, too.
+            name = estimates[number].op.name
+            told[number] = other_weights(name, ops, {name: search.explained[0].sentence}, files)
+    return told
 
 
 def _by_computing(
