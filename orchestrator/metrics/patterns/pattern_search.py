@@ -16,6 +16,7 @@ from .value_patterns import (
     coarser_type,
     flush_to_zero,
     healthy,
+    not_written,
     offset,
     saturation,
     scale,
@@ -401,6 +402,7 @@ def find_patterns(
         candidates += moved(d, letters)
         for axis in _axes(d.x.shape):
             candidates += by_index(d, axis, letters[axis])
+        candidates.append(not_written(d))
     found = [finding for finding in candidates if finding is not None]
     if pair.is_complex:
         each = [_of_both_parts(finding) for finding in found]

@@ -42,6 +42,11 @@ _FINER, _TELLING = 4, 64
 # are off by 0.65 at least; outputs that are cut off beside errors that are known, or none, by less
 # than 0.005 (9 of 2,942 of them are not told any more: few elements are left).
 _KEPT = 0.1
+# Relative distance of a target from a fit beyond which it is told as "about" that: 20 times the
+# rounding of float16, less than half a step of 8 bits in most tensors; chosen, no trial.
+_INEXACT = 0.01
+# Fewer elements in a row may be 0 for another reason; chosen, no trial.
+_LEAST_LOST = 8
 # Rows whose sums are 1 but for this are probabilities; chosen, no trial.
 _SUM_OFF = 0.02
 
@@ -118,7 +123,22 @@ def scale(d: Difference) -> Optional[Finding]:
         return None
     rest = d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy)
     share = min(d.share(rest, 0, 1), d.share_of_target(rest))
-    return claimed("scale", share, "the target is the golden x %.5g" % factor, factor=factor)
+    sentence = "the target is %sthe golden x %.5g" % (
+        _about(d, d.left(factor * d.y), float((d.x * d.x).sum())),
+        factor,
+    )
+    return claimed("scale", share, sentence, factor=factor)
+
+
+def _about(d: Difference, left: float, squares: float) -> str:
+    """Return "about " where more of the target is left than inputs and rounding explain.
+
+    Parameters
+    ----------
+    left, squares
+        Sums of squares: of what a fit leaves, and of the target.
+    """
+    return "about " if left - (d.total - d.own_error) > _INEXACT**2 * squares else ""
 
 
 def offset(d: Difference) -> Optional[Finding]:
@@ -126,10 +146,12 @@ def offset(d: Difference) -> Optional[Finding]:
     if not d.count:
         return None
     shift = float(d.e.sum()) / d.count
-    share = d.share(d.left(d.y + shift))
-    return claimed(
-        "offset", share, "the target is the golden %+.6g" % (shift * d.unit), offset=shift * d.unit
+    left = d.left(d.y + shift)
+    sentence = "the target is %sthe golden %+.6g" % (
+        _about(d, left, float((d.x * d.x).sum())),
+        shift * d.unit,
     )
+    return claimed("offset", d.share(left), sentence, offset=shift * d.unit)
 
 
 def _has_two_values(d: Difference) -> bool:
@@ -155,11 +177,14 @@ def scale_and_offset(d: Difference) -> Optional[Finding]:
     if abs(factor) < _LEAST_FACTOR:
         return None
     rest = d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread)
-    share = min(d.share(rest, 0, 2), d.share_of_target(rest, float(d.x.sum()) / d.count))
+    own_mean = float(d.x.sum()) / d.count
+    share = min(d.share(rest, 0, 2), d.share_of_target(rest, own_mean))
+    squares = float(np.square(np.where(d.compared, d.x - own_mean, 0.0)).sum())
+    about = _about(d, d.left(factor * d.y + shift), squares)
     return claimed(
         "scale",
         share,
-        "the target is the golden x %.5g %+.6g" % (factor, shift * d.unit),
+        "the target is %sthe golden x %.5g %+.6g" % (about, factor, shift * d.unit),
         factor=factor,
         offset=shift * d.unit,
     )
@@ -327,6 +352,28 @@ def flush_to_zero(d: Difference) -> Optional[Finding]:
         "%d values of a magnitude up to %.4g became 0" % (gone.sum(), most * d.unit),
         below=most * d.unit,
     )
+
+
+def not_written(d: Difference) -> Optional[Finding]:
+    """x = y, and 0 in all elements before the first or behind the last that is not, in the golden's
+    order.
+    """
+    x, y = d.x.reshape(-1), d.y.reshape(-1)
+    written = np.flatnonzero(x)
+    if not written.size:
+        return None
+    parts = ((0, int(written[0])), (int(written[-1]) + 1, x.size))
+    lost = [np.count_nonzero(y[first:end]) for first, end in parts]
+    first, end = parts[int(lost[1] >= lost[0])]
+    if max(lost) < _LEAST_LOST:
+        return None
+    gone = (np.arange(x.size) >= first) & (np.arange(x.size) < end)
+    share = d.share(d.left(np.where(gone.reshape(d.y.shape), 0.0, d.y)))
+    sentence = (
+        "elements %d to %d of %d, counted in the golden's order, are 0 throughout: they were not "
+        "computed, or not written" % (first, end - 1, x.size)
+    )
+    return claimed("region", share, sentence, unwritten=[first, end - 1])
 
 
 def distinct_values(values: Array) -> Array:

@@ -400,3 +400,34 @@ def test_factors_of_each_index_are_found_beside_one_that_holds_0() -> None:
     golden[:, 7] *= 1e-6
     target[:, 7] = 0
     assert "scale" in kinds(target, golden)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (4, 50), (3, 8, 9)])
+@pytest.mark.parametrize("side", ["head", "tail"])
+def test_a_head_or_tail_of_zeros_is_told_as_not_written(shape, side) -> None:
+    golden = golden_of(shape)
+    made, count = golden.copy().reshape(-1), int(0.27 * golden.size)
+    made[slice(None, count) if side == "head" else slice(-count, None)] = 0
+    (found, *_) = find_patterns(pair_of(made.reshape(shape), golden))
+    first = 0 if side == "head" else golden.size - count
+    told = "elements %d to %d of %d" % (first, first + count - 1, golden.size)
+    assert told in found.sentence and "not written" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("make", "about"),
+    [
+        (lambda y, n: 2.0 * y, False),
+        (lambda y, n: 2.0 * y + 0.1 * n, True),
+        (lambda y, n: 2.0 * y + 0.5, False),
+        (lambda y, n: 2.0 * y + 0.5 + 0.1 * n, True),
+        (lambda y, n: y + 0.5, False),
+        (lambda y, n: y + 0.5 + 0.1 * n, True),
+    ],
+)
+def test_a_factor_or_an_offset_that_leaves_more_than_rounding_is_told_as_about(make, about) -> None:
+    golden = golden_of((16, 40))
+    noise = np.random.RandomState(4).standard_normal(golden.shape)
+    (found, *_) = find_patterns(pair_of(make(golden, noise), golden))
+    assert found.kind in ("scale", "offset")
+    assert found.sentence.startswith("the target is %sthe golden " % ("about " * about))
