@@ -239,10 +239,10 @@ class Estimator:
         """
         estimates: Dict[Tuple[Place, object], Estimate] = {}
         for op in map(self._observed_ops.op, self._inputs.readers_of_network().tolist()):
-            node = self._inputs.node(op)
             for state in self._inputs.of_network(op):
                 row = state.observation
-                source = op.place, None if node is None else node.inputs[state.number]
+                # What an AIPP makes of an input is compared with the same golden tensor.
+                source = op.place, None if row is None else row.golden_file
                 if (
                     source in estimates
                     or row is None
