@@ -33,7 +33,8 @@ def test_cure_prints_the_operators_it_raises_and_the_command(folder):
     # In a file, too, it is broken so that it can be read and pasted.
     shell = done.stdout[done.stdout.index("  atc --framework=5") :].splitlines()[:-1]
     assert len(shell) > 1 and max(map(len, shell)) <= 80, shell
-    command = shlex.split("\n".join(shell))
+    # A shell drops a backslash with the end of its line also within a word; shlex does not.
+    command = shlex.split("\n".join(shell).replace("\\\n", ""))
     assert command[0] == "atc"
     assert command[-1] == "--keep_dtype=%s" % (folder / "a" / "keep_dtype.cfg")
     assert lines[-1].startswith("3 operators to compute in float32: by the estimate")
