@@ -47,18 +47,21 @@ def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
         Unquoted.
     """
     width = max(width, _INDENT + 2)  # otherwise the line would not become shorter
-    lines = [head]
-    for part in _parts(list(map(shell_word, words)), width - 2 - _INDENT):
-        if width_of(lines[-1]) + 1 + width_of(part) <= width - 2:
+    lines: List[str] = []
+    for part in [head, *_parts(list(map(shell_word, words)), width - 2 - _INDENT)]:
+        if lines and width_of(lines[-1]) + 1 + width_of(part) <= width - 2:
             lines[-1] += " " + part
             continue
-        lines[-1] += " \\"
-        lines.append(" " * _INDENT + part)
-        while width_of(lines[-1]) > width - 2 and "'" not in part:
+        if lines:
+            lines[-1] += " \\"
+        lines.append(" " * _INDENT * bool(lines) + part)
+        # A head without a path is a word or two.
+        breaks = "'" not in part and (len(lines) > 1 or "/" in part)
+        while breaks and width_of(lines[-1]) > width - 2:
             # A backslash within a word: the next line must begin with the rest of it.
-            head = left(lines[-1], width - 1)
-            head = head[: head.rfind("/", len(head) // 2) + 1] or head
-            lines[-1:] = [head + "\\", lines[-1][len(head) :]]
+            begin = left(lines[-1], width - 1)
+            begin = begin[: begin.rfind("/", len(begin) // 2) + 1] or begin
+            lines[-1:] = [begin + "\\", lines[-1][len(begin) :]]
     return lines
 
 

@@ -33,6 +33,14 @@ def test_a_command_broken_into_lines_is_one_command_to_a_shell(words, width):
     assert shlex.split(joined) == ["look", "closer:", *words]
 
 
+def test_a_head_that_is_a_long_path_is_broken_too():
+    program = "/a/long" * 20 + "/atc"
+    lines = shell_lines("  $ " + program, ["--model=m.onnx", "--output=m"], 80)
+    assert max(map(len, lines)) <= 80
+    joined = "\n".join(lines).replace("\\\n", "")
+    assert shlex.split(joined) == ["$", program, "--model=m.onnx", "--output=m"]
+
+
 @pytest.mark.parametrize(
     "word", ["plain", "a b", "new\nline", "it's\\\x1b[31m", "\u202egnp", "\udcff'1"]
 )
