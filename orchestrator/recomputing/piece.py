@@ -299,7 +299,8 @@ class Piece:
             values_by_key: Dict[Tuple[int, int], Value] = {}
             for number, call in self.calls:
                 if call.constant is not None:
-                    values_by_key[number, 0] = self._constant(number, -1, call.constant, exact)
+                    held = self._as_held(call.constant, self._is_held_as_is(number), exact)
+                    values_by_key[number, 0] = held
                 elif number in self._constants and all(
                     value in values_by_key for value in call.arguments if isinstance(value, tuple)
                 ):
@@ -512,10 +513,18 @@ class Piece:
         if key not in self._held:
             self._held[key] = self._as_held(
                 np.asarray(array),
-                number in self._folds() or (place >= 0 and number in self._constants),
+                number in self._folds() or number in self._constants,
                 exact,
             )
         return self._held[key]
+
+    def _is_held_as_is(self, constant: int) -> bool:
+        """Tell whether all that reads a node Constant reads it as it does an initialiser that a
+        device holds as it is.
+        """
+        as_is = self._folds() | self._constants
+        readers = {number for number, call in self.calls if (constant, 0) in call.arguments}
+        return readers <= as_is
 
     def weights_as_held(self, number: int, array: Array) -> Array:
         """Return weights as the device holds them where they are those of a node."""

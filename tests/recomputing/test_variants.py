@@ -2136,6 +2136,34 @@ def test_weights_that_a_narrower_type_holds_are_named(net, kind):
     )
 
 
+@pytest.mark.parametrize("holds", ["an initialiser", "a node Constant"])
+def test_weights_of_8_bits_are_named_wherever_the_model_holds_them(net, holds):
+    """The device rounds what float16 holds of them: one of float32 would be the next number."""
+    random = np.random.RandomState(1)
+    weights = random.normal(0, 0.1, (12, 1, 3, 3)).astype(np.float32)
+    held = weights.astype(np.float16).astype(np.float32)
+    step = np.abs(held).max() / 127
+    # A number whose half float16 goes over: the whole filter differs by it.
+    weights[:, 0, 0] = held[:, 0, 0] = step * (np.arange(36).reshape(12, 3) + 0.5)
+    held = held.astype(np.float16).astype(np.float32)
+    x = float16_values((2, 1, 6, 6))
+    value = numpy_helper.from_array(weights, "w")
+    constant = [node("Constant", [], ["w"], name="constant", value=value)]
+    is_node = holds == "a node Constant"
+    proto = build.model(
+        [*constant[: int(is_node)], node("Neg", ["x"], ["u"], name="first"),
+         node("Conv", ["u", "w"], ["y"], name="op", pads=[1] * 4)],
+        [build.value("x", x.shape)], [build.value("y", (2, 12, 6, 6))],
+        [] if is_node else [value],
+    )  # fmt: skip
+    narrow = np.rint(held / (np.abs(held).max() / 127)) * (np.abs(held).max() / 127)
+    made = correlated(np.pad(-x, ((0, 0), (0, 0), (1, 1), (1, 1))), narrow, (1, 1), (1, 1))
+    net.prepare(proto, {"x": x}, fault=("op", lambda array: made.astype(array.dtype)))
+    (told,) = only_suspect(net.compare()[1]["summary"])["explanations"]
+    assert told["kind"] == "rounding"
+    assert "int8 weights (one scale for all)" in told["sentence"]
+
+
 def test_an_operator_that_reads_one_value_twice_in_place_of_two_is_named(net):
     """The om's json and the dump say what it reads, golden data of each are there."""
 
