@@ -523,8 +523,12 @@ class Piece:
         device holds as it is.
         """
         as_is = self._folds() | self._constants
-        readers = {number for number, call in self.calls if (constant, 0) in call.arguments}
-        return readers <= as_is
+        return all(
+            number in as_is
+            for number, call in self.calls
+            for argument in call.arguments
+            if isinstance(argument, tuple) and argument[0] == constant
+        )
 
     def weights_as_held(self, number: int, array: Array) -> Array:
         """Return weights as the device holds them where they are those of a node."""

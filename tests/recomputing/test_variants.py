@@ -2146,18 +2146,19 @@ def test_weights_of_8_bits_are_named_wherever_the_model_holds_them(net, holds):
     # A number whose half float16 goes over: the whole filter differs by it.
     weights[:, 0, 0] = held[:, 0, 0] = step * (np.arange(36).reshape(12, 3) + 0.5)
     held = held.astype(np.float16).astype(np.float32)
-    x = float16_values((2, 1, 6, 6))
+    x, bias = float16_values((2, 1, 6, 6)), np.float32(0.125) * np.eye(12, dtype=np.float32)[0]
     value = numpy_helper.from_array(weights, "w")
     constant = [node("Constant", [], ["w"], name="constant", value=value)]
     is_node = holds == "a node Constant"
     proto = build.model(
         [*constant[: int(is_node)], node("Neg", ["x"], ["u"], name="first"),
-         node("Conv", ["u", "w"], ["y"], name="op", pads=[1] * 4)],
+         node("Conv", ["u", "w", "b"], ["y"], name="op", pads=[1] * 4)],
         [build.value("x", x.shape)], [build.value("y", (2, 12, 6, 6))],
-        [] if is_node else [value],
+        [build.weight("b", bias), *([] if is_node else [value])],
     )  # fmt: skip
     narrow = np.rint(held / (np.abs(held).max() / 127)) * (np.abs(held).max() / 127)
     made = correlated(np.pad(-x, ((0, 0), (0, 0), (1, 1), (1, 1))), narrow, (1, 1), (1, 1))
+    made += bias[:, None, None]
     net.prepare(proto, {"x": x}, fault=("op", lambda array: made.astype(array.dtype)))
     (told,) = only_suspect(net.compare()[1]["summary"])["explanations"]
     assert told["kind"] == "rounding"
