@@ -2136,8 +2136,8 @@ def test_weights_that_a_narrower_type_holds_are_named(net, kind):
     )
 
 
-@pytest.mark.parametrize("holds", ["an initialiser", "a node Constant"])
-def test_weights_of_8_bits_are_named_wherever_the_model_holds_them(net, holds):
+@pytest.mark.parametrize("of_node", ["", "w", "b"])
+def test_weights_of_8_bits_are_named_wherever_the_model_holds_them(net, of_node):
     """The device rounds what float16 holds of them: one of float32 would be the next number."""
     random = np.random.RandomState(1)
     weights = random.normal(0, 0.1, (12, 1, 3, 3)).astype(np.float32)
@@ -2147,14 +2147,17 @@ def test_weights_of_8_bits_are_named_wherever_the_model_holds_them(net, holds):
     weights[:, 0, 0] = held[:, 0, 0] = step * (np.arange(36).reshape(12, 3) + 0.5)
     held = held.astype(np.float16).astype(np.float32)
     x, bias = float16_values((2, 1, 6, 6)), np.float32(0.125) * np.eye(12, dtype=np.float32)[0]
-    value = numpy_helper.from_array(weights, "w")
-    constant = [node("Constant", [], ["w"], name="constant", value=value)]
-    is_node = holds == "a node Constant"
+    held_by_model = [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(bias, "b")]
+    constants = [
+        node("Constant", [], [one.name], name="constant", value=one)
+        for one in held_by_model
+        if one.name == of_node
+    ]
     proto = build.model(
-        [*constant[: int(is_node)], node("Neg", ["x"], ["u"], name="first"),
+        [*constants, node("Neg", ["x"], ["u"], name="first"),
          node("Conv", ["u", "w", "b"], ["y"], name="op", pads=[1] * 4)],
         [build.value("x", x.shape)], [build.value("y", (2, 12, 6, 6))],
-        [build.weight("b", bias), *([] if is_node else [value])],
+        [one for one in held_by_model if one.name != of_node],
     )  # fmt: skip
     narrow = np.rint(held / (np.abs(held).max() / 127)) * (np.abs(held).max() / 127)
     made = correlated(np.pad(-x, ((0, 0), (0, 0), (1, 1), (1, 1))), narrow, (1, 1), (1, 1))
