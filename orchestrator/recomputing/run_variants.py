@@ -130,6 +130,7 @@ def _of_two_parts(size: int) -> float:
     return 0.0 if size >= 2 * FEWEST_ELEMENTS else math.inf
 
 
+FIRST_INDEX = Search("the first index of an axis for all", first_index)
 OF_ANOTHER: Sequence[Search] = (Search("the output of another operator", _of_another),)
 PARTS: Sequence[Search] = (
     Search("indices that were not written", indices_not_written, _of_two_parts),
@@ -140,7 +141,7 @@ WRITTEN_INSTEAD: Sequence[Search] = (
     Search("one value throughout", one_value),
     Search("whole numbers of fewer bits", in_fewer_bits, lambda size: 10.0),
     Search("indices within parts", within_parts, lambda size: 10.0),
-    Search("the first index of an axis for all", first_index),
+    FIRST_INDEX,
     Search("an activation behind it", _with_activation, lambda size: 5.0),
     *OF_ANOTHER,
     # What is written in another order looks, in part, as if it were further on in memory or not

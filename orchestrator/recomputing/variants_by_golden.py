@@ -37,6 +37,7 @@ from .original_nodes import Call, Nodes
 from .other_constants import MOST_LISTED, OF_DUMP
 from .output_error import OwnError
 from .piece import Piece
+from .run_variants import FIRST_INDEX, OF_ANOTHER, PARTS, written_instead
 from .submodel.cut_definition import Cut
 from .variant_search import Explained, Instead, VariantSearch, search_variants
 from .variant_trials import Output
@@ -166,6 +167,36 @@ def fed_otherwise(
                 if found is not None:
                     return VariantSearch([], [], instead=found)
     return None
+
+
+def written_beside_golden(
+    output: AlignedPair, explained: float, others: Others, judge: Judge
+) -> Optional[Instead]:
+    """Return what an output holds in place of golden data where nothing of its operator is known:
+    what another one computed, or the first index of an axis throughout; else None.
+
+    Parameters
+    ----------
+    explained
+        Relative distance from golden data that inputs and rounding explain.
+    others
+        Yields other outputs of so many elements, by their names.
+    judge
+        As of :func:`by_json_alone`.
+    """
+    golden = np.asarray(output.golden, np.float32)
+    actual = np.asarray(output.target, np.float32)
+    if not (np.isfinite(golden).all() and np.isfinite(actual).all()):
+        return None
+    error = explained * np.sqrt(np.square(golden, dtype=np.float64).mean())
+    computed = Value(golden, np.full(golden.shape, error, np.float32))
+    written = Written(
+        Output((0, 0), actual, computed, output.dtype),
+        lambda: others(actual.size),
+        lambda own: judge(own, False),
+    )
+    instead, _, _ = written_instead(written, (FIRST_INDEX, *OF_ANOTHER, *PARTS))
+    return None if instead is None else instead._replace(sentence=_said_of_golden(instead.sentence))
 
 
 def _golden_otherwise(
@@ -338,6 +369,7 @@ def _said_of_golden(sentence: str) -> str:
         ("; the model takes ", "; golden data follow with "),
         ("which the model does not have there", "by which golden data do not follow"),
         ("the model's", "golden data's"),
+        ("hold what is computed of the first one", "hold golden data of the first one"),
     ):
         sentence = sentence.replace(of_model, of_golden)
     return sentence

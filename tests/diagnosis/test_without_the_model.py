@@ -543,3 +543,31 @@ def test_what_overflows_of_an_input_that_is_outside_its_limits_is_no_suspect(sce
     _, summary, text = scene.compare()
     assert summary["first_divergence"]["op"] == "first" or not fits
     assert ("op" in [suspect["op"] for suspect in summary["suspects"]]) == (not fits), text
+
+
+@pytest.mark.parametrize("kind", ["first", "other", "zeros", "unrelated"])
+def test_what_an_operator_of_unknown_weights_wrote_is_held_against_golden_data(scene, random, kind):
+    weights = random.standard_normal((12, 12))
+    shape = (1, 16, 3, 12) if kind == "zeros" else (4, 12, 12)
+    golden = scene.data(random.standard_normal(shape).astype(np.float32))
+    made = scene.made["data"].astype(np.float32)
+    scene.op("one", "Sin", ["data"], np.sin(golden), np.sin(made))
+    scene.op("two", "Square", ["data"], golden**2, made**2)
+    device = made @ weights
+    if kind == "first":
+        device[...] = device[:, :1]
+        said = "all 12 indices of axis 1 hold golden data of the first one (576 of 576 elements"
+    elif kind == "other":
+        device = scene.made["one"]
+        said = "its output holds what one (output 0) computed, element by element"
+    elif kind == "zeros":
+        device[:, :, 2] = 0
+        said = "index 2 of axis 2 (of 3) is 0 throughout, and all others are right"
+    else:
+        device = random.standard_normal((4, 12, 12))
+        said = "the values have nothing to do with the golden ones"
+    scene.op("op", "MatMulV2", ["data"], golden @ weights, device.astype(np.float32))
+    _, summary, _ = scene.compare()
+    (suspect,) = summary["suspects"]
+    assert suspect["op"] == "op"
+    assert said in suspect["explanations"][0]["sentence"]

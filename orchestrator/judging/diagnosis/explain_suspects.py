@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -18,7 +21,8 @@ from ...recomputing.formulas_by_type import is_known_type
 from ...recomputing.formulas_fitted_to_golden import confirms, contradicts
 from ...recomputing.recomputed_output import OtherShape
 from ...recomputing.variant_search import VariantSearch
-from ..by_recomputation import RIGHT, RecomputationVerdict
+from ...recomputing.variants_by_golden import written_beside_golden
+from ..by_recomputation import RIGHT, RecomputationVerdict, excess
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -303,6 +307,10 @@ def _by_tensors(
         if copied
         else explanations_of(estimate, pair, others, surroundings, whole)
     )
+    if pair is not None and not surroundings.contradicted:
+        known = {entry.kind for entry in explanations} - {"unexplained"}
+        held = None if known else _held_instead(estimate, pair, observed, reader)
+        explanations = explanations if held is None else [held]
     skipped = [
         other.op
         for other in others
@@ -312,6 +320,40 @@ def _by_tensors(
         nothing = "its output is that of its input (%s)" % skipped[0]
         suspect = replace(suspect, evidence="%s; %s" % (suspect.evidence, nothing))
     return replace(suspect, explanations=tuple(explanations))
+
+
+def _held_instead(
+    estimate: Estimate, pair: AlignedPair, observed: ObservedOps, reader: TensorReader
+) -> Optional[Explanation]:
+    """Return what an output holds in place of golden data, where its inputs are nearly these; None
+    where that is not known.
+    """
+    if pair.sampled or estimate.fed_otherwise or not estimate.expected <= _FITS:
+        return None
+    others = partial(_outputs_of_size, estimate, observed, reader)
+    instead = written_beside_golden(pair, estimate.expected, others, excess)
+    return instead and Explanation(instead.kind, 1.0, instead.sentence, instead.next)
+
+
+def _outputs_of_size(
+    estimate: Estimate, observed: ObservedOps, reader: TensorReader, size: int
+) -> Iterator[Tuple[str, Any]]:
+    """Yield the device's outputs of so many elements that were made before one, the nearest in the
+    json's order first, by their names; then those of more.
+    """
+    alike = [
+        (estimate.output.position - row.position, number, op, row)
+        for number, op in enumerate(observed.at_place(estimate.op.place))
+        for row in op.outputs.values()
+        if row.compared and row.position < estimate.output.position
+    ]
+    alike.sort(key=itemgetter(0, 1))
+    for fits in (operator.eq, operator.gt):
+        fitting = (entry for entry in alike if fits(element_count(entry[3].shape), size))
+        for _, _, op, row in islice(fitting, _MOST_OTHERS):
+            other = reader.pair(op, row)
+            if other is not None and not other.sampled:
+                yield "%s (output %d)" % (op.name, row.number), np.asarray(other.target)
 
 
 def _readers_of_undumped_inputs(
