@@ -42,9 +42,9 @@ _SHOWN = 4
 """Numbers of a constant that a sentence names each. Chosen, no trial."""
 _PARTS = (2, 3, 4)
 """Into how many parts a constant is cut whose order may be another: gates, or halves."""
-_SOLVED_BITS = 11.0
+SOLVED_BITS = 11.0
 """That a constant takes which is solved from the output: it is told to about as many."""
-_FEWEST_WEIGHTS = 16
+FEWEST_WEIGHTS = 16
 """Numbers of a constant of which some are another model's; fewer may be a parameter of one
 operator, read otherwise. Chosen, no trial."""
 OF_DUMP = "of its own dump"
@@ -66,9 +66,9 @@ _AS_NEAR = 2.0
 """Times the distance that is left by the solved ones, what the model's may be off to be kept."""
 _HANDED_ON = 0.1
 """Of the elements, what a function behind hands on as they are at least."""
-_LEAST_TOLD = 8
+LEAST_TOLD = 8
 """Elements of a filter that tell its factor, at least. Chosen; no trial."""
-_NEAR = 2.0**-8
+NEAR = 2.0**-8
 """Of the largest value, up to which a filter of a dump is another one times a factor: bfloat16
 rounds by half of it."""
 _TOLD = 4.0
@@ -77,7 +77,7 @@ _STEPS = 4.0
 """Of float16, by which a solved number may be off the model's and be taken for it."""
 
 
-def _filter_axes(node: Node) -> Optional[Tuple[int, int]]:
+def filter_axes(node: Node) -> Optional[Tuple[int, int]]:
     """Return the axis of a node's weights by filter or column, and that of the output; None where
     it has none such.
     """
@@ -152,7 +152,7 @@ def dumped_otherwise(
     others = []
     for number, node, place, own, inputs in held:
         for at, array in left:
-            for given in _in_shape(array, own):
+            for given in in_shape(array, own):
                 variant, is_other = _held_instead(
                     node, place, at, given, inputs, unit, siblings(node, place)
                 )
@@ -164,7 +164,7 @@ def dumped_otherwise(
         found.append((number, node, variant))
         others += [variant] if is_other else []
     weights = [
-        [array for array in some if array.size >= _FEWEST_WEIGHTS and array.dtype.kind == "f"]
+        [array for array in some if array.size >= FEWEST_WEIGHTS and array.dtype.kind == "f"]
         for some in ([entry[3] for entry in held], [array for _, array in left])
     ]
     shapes = ""
@@ -228,7 +228,7 @@ def _is_of_another(given: Array, own: Array, unit: float) -> bool:
     """
     return bool(
         own.dtype.kind == "f"
-        and own.size >= _FEWEST_WEIGHTS
+        and own.size >= FEWEST_WEIGHTS
         and 2 * np.count_nonzero(_apart(given, own, unit)) > own.size
         and np.ptp(given)
         and not _is_model(np.sort(given, axis=None), np.sort(own, axis=None), unit)
@@ -251,7 +251,7 @@ def _by_one_number(given: Array, own: Array, unit: float) -> str:
         if plus and _is_model(given, own + plus, unit):
             return " plus %g" % plus
     axes = [None, *(range(own.ndim) if own.ndim > 1 else ())]
-    for axis in axes if own.size >= _FEWEST_WEIGHTS and np.ptp(own) else ():
+    for axis in axes if own.size >= FEWEST_WEIGHTS and np.ptp(own) else ():
         others = None if axis is None else tuple(at for at in range(own.ndim) if at != axis)
         step = np.abs(own).max(others, keepdims=True) / 127.0
         off = np.abs(given - np.rint(own / np.where(step > 0, step, 1.0)) * step)
@@ -288,7 +288,7 @@ def _which_differ(node: Node, given: Array, own: Array, apart: Array) -> str:
         places = _indices_of(node, own, axis, here)
         factor = float((changed * model).sum() / max(np.square(model).sum(), 1e-30))
         scale = float(np.abs(changed).max())
-        if own.dtype.kind == "f" and np.abs(changed - factor * model).max() <= _NEAR * scale:
+        if own.dtype.kind == "f" and np.abs(changed - factor * model).max() <= NEAR * scale:
             return "): the model's, but for %s times %.4g" % (places, factor)
         return "; %s %s not the model's)" % (places, "is" if here.size == 1 else "are")
     return "; %s of %s values are not the model's)" % counts
@@ -296,7 +296,7 @@ def _which_differ(node: Node, given: Array, own: Array, apart: Array) -> str:
 
 def _indices_of(node: Node, own: Array, axis: int, numbers: Array) -> str:
     """Return a few indices of an axis of a constant in words."""
-    axes, several = _filter_axes(node), len(numbers) > 1
+    axes, several = filter_axes(node), len(numbers) > 1
     shown = _enumerated([str(number) for number in numbers])
     if axes is None or axis != axes[0]:
         kind = "indices" if several else "index"
@@ -336,7 +336,7 @@ def _together(
                 (at, given)
                 for at, other in left
                 if at > after
-                for given in _in_shape(other, array)[:1]
+                for given in in_shape(other, array)[:1]
             ]
             taken += [(place, *fitting[0])] if fitting else []
         if len(taken) < 2:
@@ -429,16 +429,16 @@ def _sibling_with(given: Array, siblings: Iterable[Tuple[str, Array]], unit: flo
 
 def _is_model(array: Array, own: Array, unit: float) -> bool:
     if own.dtype.kind != "f":
-        return any(np.array_equal(given, own) for given in _in_shape(array, own))
+        return any(np.array_equal(given, own) for given in in_shape(array, own))
     size = np.abs(own)
     largest = float(np.max(size, where=np.isfinite(size), initial=0.0))
     return any(
         np.allclose(given, own, rtol=4.0 * unit, atol=largest * unit)
-        for given in _in_shape(array, own)
+        for given in in_shape(array, own)
     )
 
 
-def _in_shape(array: Array, own: Array) -> List[Array]:
+def in_shape(array: Array, own: Array) -> List[Array]:
     """Return an array in the shape of another one of its kind: as it is, and matrices also as they
     are stored transposed.
     """
@@ -467,12 +467,15 @@ class Solved(NamedTuple):
         As of :func:`goldwatch.recomputing.piece_variants.variants`.
     bits
         What they could have been, which the output has to tell.
+    share
+        Of the numbers of the constant, how many are others.
     """
 
     number: int
     node: Node
     variant: Variant
     bits: float
+    share: float = 0.0
 
 
 def solved(
@@ -518,7 +521,7 @@ def solved(
 
             try:
                 if own.ndim > 1 and own.size > max(own.shape):
-                    axes = _filter_axes(node)
+                    axes = filter_axes(node)
                     if axes is not None and wanted.ndim > 1 and has_time(1):
                         ends = wanted, known, made(np.zeros_like(own)), base[level].array
                         by_factors = _by_factors(number, node, place, own, axes, *ends)
@@ -545,7 +548,8 @@ def solved(
                 text_of(float(numbers[first])), text_of(float(own[first])),
             )  # fmt: skip
             variant = _with_constant(node, place, numbers, words)
-            yield Solved(number, node, variant, _SOLVED_BITS * len(places))
+            share = len(places) / own.size
+            yield Solved(number, node, variant, SOLVED_BITS * len(places), share)
 
 
 def _before_limits(
@@ -565,9 +569,12 @@ def _before_limits(
             made = np.asarray(actual, np.float64).reshape(computed.shape)
             known = np.isfinite(made)
             if not kept.all():
-                # Between the least and the largest of what it changes to.
                 low, high = float(computed[~kept].min()), float(computed[~kept].max())
-                known &= (made > low) & ((made < high) | (low == high) | (high <= 0))
+                # Above all that it changes (Relu, LeakyRelu), or between the least and the largest
+                # of what it changes to (Clip).
+                known &= (
+                    made > high if high <= 0 else (made > low) & ((made < high) | (low == high))
+                )
             return (number, 0), known.reshape(own.array.shape)
     return value, np.isfinite(np.asarray(actual, np.float64)).reshape(computed.shape)
 
@@ -589,7 +596,7 @@ def _by_factors(
     Parameters
     ----------
     axes
-        As of :func:`_filter_axes`.
+        As of :func:`filter_axes`.
     wanted, known
         The output, and where it is told.
     without, computed
@@ -609,7 +616,7 @@ def _by_factors(
         changed = np.square(off - slope).sum(1) > _AS_NEAR * rest
         unsure = np.sqrt(rest / np.maximum(1, usable.sum(1)) / squares)
     least = np.maximum(_TOLD * unsure, _STEPS * 2.0**-11)
-    changed &= (usable.sum(1) >= _LEAST_TOLD) & (np.abs(factors - 1.0) > least)
+    changed &= (usable.sum(1) >= LEAST_TOLD) & (np.abs(factors - 1.0) > least)
     here = np.flatnonzero(changed)
     # What is 0 is told as what is left, and all of an output by a factor as that.
     if not here.size or not np.any(added[here]) or _times_one(target, made, usable, rest):

@@ -28,6 +28,7 @@ from ..operators.inputs_otherwise import BEYOND_FLOAT16, OF_SIBLING
 from ..operators.variants import AS_IT_IS, FACTOR_OF, Variant, input_name
 from ..tensors.type_precision import rounding_of
 from . import piece_variants
+from .folded_constants import folded_constants, is_folded, refitted
 from .formulas_by_type import TIGHT
 from .found_indices import found_indices
 from .number_fitting import NumberFitting
@@ -38,6 +39,9 @@ from .piece_variants import CHAIN, Siblings
 from .variant_trials import MOST_COUNTED, Accepted, Output, VariantTrials, agreeing
 
 Array = Any
+
+OTHERS, FOLDED, NUMBER, UNKNOWN = "others", "folded", "number", "unknown"
+"""How other constants explain an output (:class:`VariantSearch`)."""
 
 Others = Callable[[int], Iterator[Tuple[str, Array]]]
 """Yields other tensors of so many elements by name."""
@@ -109,10 +113,11 @@ class VariantSearch(NamedTuple):
         What the elements are too few to tell.
     possible
         What agrees, as so few elements may do by chance.
-    other_weights
-        Whether it is weights that the dump holds, and the model does not.
-    other_number
-        Whether it is a constant of the model that was another one: a scale, say.
+    constants
+        Whether other constants explain it: ``others`` (most numbers of its weights are another
+        model's), ``folded`` (its weights are the model's but for a factor of each filter, by what
+        is folded into them), ``number`` (a scale, say); ``unknown`` where nothing does and the dump
+        holds none; empty where something else does, or those of the dump do not.
     other_shape
         As of :class:`.other_constants.DumpedOtherwise`, where nothing explains it.
     """
@@ -123,8 +128,7 @@ class VariantSearch(NamedTuple):
     instead: Optional[Instead] = None
     too_few: Sequence[str] = ()
     possible: Sequence[Explained] = ()
-    other_weights: bool = False
-    other_number: bool = False
+    constants: str = ""
     other_shape: str = ""
 
 
@@ -183,12 +187,23 @@ def search_variants(
     if held.all_equal:
         trials.tried["the constants of its own dump (they are the model's)"] = None
     held_otherwise, trials.accepted = trials.accepted, []
-    other_weights = any(entry.variant is other for entry in held_otherwise for other in held.others)
+    is_other = any(entry.variant is other for entry in held_otherwise for other in held.others)
+    of_another = OTHERS if is_other else ""
+    if not held_otherwise:
+        for folded in folded_constants(piece, base, dumped):
+            trials.try_variant(folded.number, folded.node, folded.variant)
+            if trials.accepted:
+                held_otherwise, trials.accepted = trials.accepted, []
+                of_another = FOLDED if folded.by_filters else OTHERS
+                break
     # Weights that are not the model's at all explain it alone, and so do numbers that are told.
-    if not other_weights and not any(says_which(entry.variant) for entry in held_otherwise):
+    if of_another != OTHERS and not any(says_which(entry.variant) for entry in held_otherwise):
         _try_model(trials, base, siblings, others)
+        if of_another == FOLDED and trials.accepted:
+            # What is folded as the model says, but for an attribute.
+            held_otherwise, of_another = [], ""
         if not trials.accepted and not held_otherwise and not piece.counts:
-            _solve(trials, base, held.confirmed)
+            of_another = _solve(trials, base, held.confirmed) or _refit(trials, base, dumped)
     trials.accepted = [*held_otherwise, *trials.accepted]
     if piece.counts and trials.accepted:
         # What makes the same list is told besides, whatever chance is left of it.
@@ -211,13 +226,16 @@ def search_variants(
         for place, is_held in enumerate(held_places)
         if is_held
     }
+    if trials.accepted and not of_another and explained[0].name in constants:
+        of_another = NUMBER
+    elif not trials.accepted and not dumped:
+        of_another = UNKNOWN
     return VariantSearch(
         explained if trials.accepted else [],
         list(trials.tried),
         trials.left_out,
         possible=[] if trials.accepted else explained[:_MOST_NAMED],
-        other_weights=other_weights,
-        other_number=bool(trials.accepted) and explained[0].name in constants,
+        constants=of_another,
         other_shape="" if trials.accepted else held.other_shape,
     )
 
@@ -286,9 +304,10 @@ def _try_others(trials: VariantTrials, others: Others) -> None:
 
 def _solve(
     trials: VariantTrials, base: Mapping[Key, Value], known_of_dump: FrozenSet[Tuple[int, int]]
-) -> None:
+) -> str:
     """Try constants that are solved from the output, each of which it has to tell; not those that
-    the dump holds as the model does, by node and input.
+    the dump holds as the model does, by node and input. Return whose most of their numbers are
+    (:class:`VariantSearch`); empty where that is not known.
     """
     output = trials.output
 
@@ -296,7 +315,8 @@ def _solve(
         trials.spent_s += times * trials.cost_s
         return trials.has_time("constants that may be any")
 
-    for number, node, variant, bits in chain(
+    found = ""
+    for number, node, variant, bits, share in chain(
         solved(
             trials.piece,
             base,
@@ -309,7 +329,29 @@ def _solve(
         ),
         found_indices(trials.piece, base, output, has_time, known_of_dump),
     ):
+        before = len(trials.accepted)
         trials.try_variant(number, node, variant, bits, True)
+        if len(trials.accepted) > before and 2 * share > 1:
+            folded = is_folded(node) and len(trials.piece.computed) > 1
+            found = FOLDED if folded else OTHERS
+    return found
+
+
+def _refit(
+    trials: VariantTrials, base: Mapping[Key, Value], dumped: Sequence[Tuple[int, Array]]
+) -> str:
+    """Try a factor and an offset for each channel in place of what is folded into a product; return
+    as :func:`_solve`.
+    """
+    output = trials.output
+    if trials.accepted:
+        return ""
+    for folded, bits in refitted(trials.piece, base, dumped, output.value, output.actual):
+        if trials.has_time("what is folded into its weights"):
+            trials.try_variant(folded.number, folded.node, folded.variant, bits, True)
+        if trials.accepted:
+            return FOLDED if folded.by_filters else OTHERS
+    return ""
 
 
 def is_another_curve(piece: Piece, values: Mapping[Key, Value], output: Output) -> bool:

@@ -636,7 +636,7 @@ def of_other_original(rows: Iterable[Row], graph: ModelGraph, model: str) -> Lis
     """Return a note where the om that is replayed was compiled from another file, and no operator
     with weights computes what the model says: two names of one model are no reason.
     """
-    from ..judging.diagnosis.explain_suspects import LINEAR
+    from ..judging.diagnosis.parameters_of_another_model import LINEAR
     from ..judging.diagnosis.replay_summary import OTHER_MODEL
 
     if graph.compiled_from in ("", model):
@@ -650,7 +650,7 @@ def of_other_original(rows: Iterable[Row], graph: ModelGraph, model: str) -> Lis
 
 def _no_weights_fit(run: Run, place: Place) -> bool:
     from ..judging.by_recomputation import RIGHT
-    from ..judging.diagnosis.explain_suspects import LINEAR
+    from ..judging.diagnosis.parameters_of_another_model import LINEAR
 
     rows = [
         row

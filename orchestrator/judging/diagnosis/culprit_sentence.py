@@ -186,7 +186,10 @@ def _blamed_instead(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
     explanation = _explanation_of(first.op, first.place, suspects)
     if explanation is None or not explanation.blameless:
         return ""
-    end = ", so no operator need be wrong." if explanation.clears_all else "."
+    alone = explanation.clears_all and not any(
+        one.accuses and one.place == first.place for one in suspects
+    )
+    end = ", so no operator need be wrong." if alone else "."
     return "; %s%s" % (explanation.sentence, end)
 
 

@@ -19,10 +19,9 @@ from ...metrics.patterns import AlignedPair
 from ...metrics.row import FAIL, PASS
 from ...recomputing.formulas_by_type import is_known_type
 from ...recomputing.formulas_fitted_to_golden import confirms, contradicts
-from ...recomputing.recomputed_output import OtherShape
 from ...recomputing.variant_search import VariantSearch
 from ...recomputing.variants_by_golden import written_beside_golden
-from ..by_recomputation import RIGHT, RecomputationVerdict, excess
+from ..by_recomputation import RecomputationVerdict, excess
 from .explanations import (
     GIVEN,
     GOLDEN,
@@ -33,12 +32,12 @@ from .explanations import (
     not_known_without_model,
     older_dump,
     other_input_of,
-    other_weights,
     outputs_exchanged,
 )
 from .observed_ops import ObservedOp, ObservedOps
 from .op_input_states import BAD, Inputs
 from .own_error.estimate import Estimate
+from .parameters_of_another_model import LINEAR, of_another_model
 from .pattern_explanations import OtherGolden, Surroundings, background_of, explanations_of
 from .recomputation_explanations import (
     by_variants,
@@ -62,12 +61,6 @@ _MOST_READERS = 4
 # tensor. Both are chosen, no trial.
 _RIGHT = 0.25
 _TELLING = 0.1
-LINEAR = frozenset(
-    "conv conv2d conv3d convolution depthwiseconv2d conv2dtranspose conv2dtransposed deconvolution "
-    "matmul matmulv2 matmulv3 batchmatmul batchmatmulv2 batchmatmulv3 fullyconnection gemm "
-    "innerproduct dense".split()
-)
-"""Types of operators whose output is wrong wherever an input is, unless their biases rule it."""
 # Elements of a pair; a sample, as of larger ones, does not show all places. Chosen by time.
 _MOST_COMPARED = 1 << 22
 _OF_FLOATS = frozenset(["scale", "bias", "shift", "layout", "rounding", "unexplained"])
@@ -157,10 +150,15 @@ def with_explanations(
         for number, suspect in enumerate(suspects)
     ]
     estimates = [estimate for _, estimate in suspects_found]
-    for number, explanation in _of_another_model(
-        estimates, searches, observed, inputs, reader, verdicts
-    ).items():
+    of_another = of_another_model(estimates, searches, observed, inputs, reader, verdicts)
+    for number, explanation in of_another.items():
         suspects[number] = replace(suspects[number], explanations=(explanation,))
+    # What is wrong beside other parameters is as a first suspect.
+    beside = [number for number in searches if of_another and number not in of_another]
+    for number in beside[:MOST_READ]:
+        explained = _by_computing(estimates[number], searches[number], inputs, reader)
+        suspect = replace(suspects[number], explanations=explained)
+        suspects[number] = _with_fitting_steps(suspect, has_model)
     return suspects
 
 
@@ -180,69 +178,6 @@ def _with_fitting_steps(suspect: Suspect, has_model: bool) -> Suspect:
         return replace(suspect, explanations=tuple(told))
     told = [entry.without_model() for entry in suspect.explanations]
     return replace(suspect, explanations=tuple(told or [not_known_without_model()]))
-
-
-def _of_another_model(
-    estimates: Sequence[Estimate],
-    searches: Dict[int, VariantSearch],
-    observed: ObservedOps,
-    inputs: Inputs,
-    reader: TensorReader,
-    verdicts: Mapping[Tuple[Place, str, int], RecomputationVerdict],
-) -> Dict[int, Explanation]:
-    """Return, by the number of its estimate, of each operator with other weights than the model's
-    that the om was compiled from another model.
-
-    One operator with other weights may be wrong; it is not where another one has other weights too,
-    or weights or an output of another shape, or where the om was compiled from another file. Nor
-    are those of another model that are fewer than the operators with this one's weights.
-    """
-    others = [number for number, search in searches.items() if search.other_weights]
-    if not others:
-        return {}
-    place = estimates[others[0]].op.place
-    files = reader.other_file(place)
-    not_computed = {
-        name: verdict.reason
-        for (at, name, _), verdict in verdicts.items()
-        if at == place and verdict.code == OtherShape.code
-    }
-    shapes = {
-        op.name: not_computed[op.name]
-        for op in (observed.at_place(place) if not_computed else ())
-        if op.name in not_computed and op.type.lower() in LINEAR
-    }
-    for number, estimate in enumerate(estimates):
-        if number >= MOST_READ and estimate.computed is not None and not estimate.decides:
-            search = reader.variants(estimate.op, estimate.output, estimate.inputs)
-            if search is not None:
-                searches[number] = search
-                others += [number] if search.other_weights else []
-    of_shapes = [number for number, search in searches.items() if search.other_shape]
-    shapes.update((estimates[number].op.name, searches[number].other_shape) for number in of_shapes)
-    if len({estimates[number].op.name for number in others}) + len(shapes) < 2 and files is None:
-        return {}
-    ops = list(dict.fromkeys(estimates[number].op.name for number in others))
-    right = {
-        name for (at, name, _), found in verdicts.items() if at == place and found.state == RIGHT
-    }
-    with_weights = [
-        op.name
-        for op in (observed.at_place(place) if right else ())
-        if op.name in right and op.type.lower() in LINEAR and len(inputs.of(op)) == 1
-    ]
-    if len(with_weights) > len(ops) + len(shapes):
-        return {}
-    told = {
-        number: other_weights(estimates[number].op.name, ops, shapes, files)
-        for number in (*others, *of_shapes)
-    }
-    for number, search in searches.items():
-        if number not in told and search.other_number:
-            # A scale of such a model is another one, too.
-            name = estimates[number].op.name
-            told[number] = other_weights(name, ops, {name: search.explained[0].sentence}, files)
-    return told
 
 
 def _by_computing(

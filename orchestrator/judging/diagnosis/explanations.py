@@ -261,38 +261,56 @@ def golden_without_numbers(whose: str) -> Explanation:
 
 
 def other_weights(
-    op: str, ops: Sequence[str], shapes: Mapping[str, str], files: Optional[Tuple[str, str]]
+    op: str,
+    ops: Sequence[str],
+    own: str,
+    shapes: Mapping[str, str],
+    counted: Tuple[int, int, int, int],
+    files: Optional[Tuple[str, str]],
+    only_folded: bool,
 ) -> Explanation:
-    """Return the explanation of an operator that computes with weights which the original model
-    does not hold.
+    """Return the explanation of an operator of an om that holds other parameters than the original
+    model.
 
     Parameters
     ----------
     op, ops
-        The operator, and all that compute with the weights of their dumps.
+        The operator, and all that are right with other weights.
+    own
+        What is told of the operator alone; may be empty.
     shapes
         Of operators whose weights or outputs are of another shape than the model's, a sentence.
+    counted
+        Of how many operators with weights how many differ (the second, the first), and of how many
+        others how many agree (the fourth, the third).
     files
         The files that golden data were made of and the om was compiled from, where these are two.
+    only_folded
+        Whether all weights are the model's but for a factor of each filter.
     """
-    sentences = []
-    if op in shapes:
-        sentences.append(shapes[op])
-    elif len(ops) > 1:
-        sentences.append(
-            "with the weights of its own dump the operator is right, and so are all others that "
-            "were searched (%s)" % listed(ops, _SHOWN)
-        )
-    else:
-        sentences.append("with the weights of its own dump the operator is right")
+    sentences = [own] if own else []
+    counts = "%d of %d operators with weights differ from what is computed with the original's%s"
+    named = " (%s)" % listed(ops, _SHOWN) if ops else ""
+    without = "%d of %d that read no constants agree" % counted[2:]
+    sentences.append(counts % (*counted[:2], named) + (", " + without if counted[3] else ""))
     sentences += ["%s: %s" % (other, shapes[other]) for other in list(shapes)[:1] if other != op]
-    named = "" if files is None else " (golden data were made of %s, the om of %s)" % files
+    if only_folded:
+        sentences.append(
+            "the weights are the original's but for a factor of each filter: the original model "
+            "holds other normalisations (another checkpoint), or they were folded wrongly"
+        )
+        step = (
+            "compare the checkpoint that the om was compiled from with the original model (scales, "
+            "means and variances of its normalisations); where they are the same, compile it again "
+            "without that fusion and compare"
+        )
+        return Explanation(OTHER_WEIGHTS, 1.0, "; ".join(sentences), step)
+    compiled = "" if files is None else " (golden data were made of %s, the om of %s)" % files
     sentences.append(
-        "the original model holds other weights: TARGET's om was not compiled from it%s" % named
+        "the original model holds other weights: TARGET's om was not compiled from it%s" % compiled
     )
-    sentence = "; ".join(sentences)
     step = (
         "make golden data of the model that the om was compiled from (another model, another "
         "checkpoint, or a quantised one), and give that one"
     )
-    return Explanation(OTHER_WEIGHTS, 1.0, sentence, step)
+    return Explanation(OTHER_WEIGHTS, 1.0, "; ".join(sentences), step)
