@@ -596,11 +596,17 @@ _ROUNDED: Sequence[Tuple[str, Callable[[Array], Array]]] = (
 _CUT: Sequence[Tuple[str, int, int]] = (("0 to 127", 0, 127), ("-127 to 127", -127, 127))
 
 
+def _in_float32(quotients: Array) -> Array:
+    """Return quotients as float32 divides: next to a whole number it is that one."""
+    with np.errstate(over="ignore"):
+        return np.float64(np.float32(quotients))
+
+
 def _quantised_otherwise(node: Node, inputs: Inputs) -> Iterator[Variant]:
     def rounded(function: Callable[[Array], Array]) -> Callable[[Inputs, Arithmetic], List[Value]]:
         def computed(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
             steps = _linear(node, given, arithmetic)
-            return [Value(steps.function(function(steps.scaled.array)))]
+            return [Value(steps.function(function(_in_float32(steps.scaled.array))))]
 
         return computed
 
@@ -614,7 +620,11 @@ def _quantised_otherwise(node: Node, inputs: Inputs) -> Iterator[Variant]:
     def wrapped(given: Inputs, arithmetic: Arithmetic) -> List[Value]:
         steps = _linear(node, given, arithmetic)
         zero = steps.function(np.zeros_like(steps.scaled.array))
-        whole = np.rint(np.nan_to_num(steps.scaled.array)) + zero
+        exact = np.nan_to_num(steps.scaled.array)
+        whole = np.rint(exact) + zero
+        # What is inside of the range is decided as the model does.
+        inside = steps.function(steps.scaled.array) == whole
+        whole = np.where(inside, whole, np.rint(_in_float32(exact)) + zero)
         # Beyond 2**53 a float holds no low bits.
         return [Value(np.clip(whole, -(2.0**53), 2.0**53).astype(np.int64).astype(zero.dtype))]
 

@@ -28,7 +28,9 @@ from .registry import (
 from .splittable_axes import broadcast, first
 from .value_with_error import FLOAT32_ROUNDING, Arithmetic, Value, joined_errors
 from .variants import (
+    ANY,
     EPSILONS,
+    Fit,
     Function,
     Reading,
     Variant,
@@ -41,6 +43,7 @@ from .variants import (
     missing_input,
     other_function,
     other_number,
+    replaced,
     text_of,
 )
 
@@ -688,6 +691,7 @@ declare(
     missing_input(0, "its input 0"),
 )
 declare("Sub", missing_input(1, "its input 1"))
+declare("Add Sub", factor_of_input(0), factor_of_input(1))
 declare("Mul Div", missing_input(1, "its input 1", 1.0))
 declare("Mul", missing_input(0, "its input 0", 1.0))
 declare(
@@ -736,6 +740,23 @@ declare(
     ),
     factor_of_input(),
 )
+
+
+def _beta_of_softplus(node: Node, inputs: Inputs) -> Iterator[Fit]:
+    def variant(beta: float) -> Variant:
+        def divided(outputs: List[Value]) -> List[Value]:
+            return [
+                Value(value.array / beta, None if value.error is None else value.error / abs(beta))
+                for value in outputs
+            ]
+
+        taken = replaced(0, lambda array: array * array.dtype.type(beta))
+        return Variant("beta", text_of(beta), "1", node, taken, divided)
+
+    yield Fit("beta", 1.0, variant, least=0.0)
+
+
+declare("Softplus", Reading("beta", ANY[2:], lambda node, inputs: iter(()), _beta_of_softplus))
 
 declare("Eltwise", attribute("operation", ("SUM", "PROD", "MAX"), "SUM"), dialect=CAFFE)
 _OF_ONE_TF = (

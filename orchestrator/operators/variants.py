@@ -431,12 +431,12 @@ def along_other_axis() -> Reading:
 
 def factor_of_input(number: int = 0) -> Reading:
     """Declare that an input may be multiplied by a number before: of functions that are not linear,
-    where the output does not tell it.
+    and sums, where no factor of the output is that; one number alone is a constant.
     """
 
     def fits(node: Node, inputs: Inputs) -> Iterator[Fit]:
         value = inputs[number] if number < len(inputs) else None
-        if value is None or not value.is_float:
+        if value is None or not value.is_float or (len(inputs) > 1 and value.array.size == 1):
             return
 
         def variant(factor: float) -> Variant:

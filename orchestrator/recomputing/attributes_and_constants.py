@@ -5,6 +5,7 @@ without the original model.
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..base.errors import GoldwatchError
@@ -30,11 +31,21 @@ class AttributesAndConstants(NamedTuple):
         Constant inputs as the device holds them, by number, in their original layout.
     layouts
         The original layouts of all inputs.
+    fused
+        Whether it is several original nodes: its attributes are those of one.
+    output, outputs
+        Which of its outputs is asked for, and how many it has.
+    names
+        Of the constants in the om, by number.
     """
 
     attributes: Mapping[str, Any]
     constants: Mapping[int, Array]
     layouts: Tuple[str, ...]
+    fused: bool = False
+    output: int = 0
+    outputs: int = 1
+    names: Mapping[int, str] = MappingProxyType({})
 
 
 def attributes_and_constants(
@@ -53,6 +64,7 @@ def attributes_and_constants(
         Of the op, as the model json has them.
     """
     constants: Dict[int, Array] = {}
+    names: Dict[int, str] = {}
     for number, source in enumerate(node.inputs):
         producer = graph.producer(node, source[0]) if source is not None else None
         if source is None or producer is None or producer.type not in FIXED_TYPES:
@@ -73,8 +85,16 @@ def attributes_and_constants(
             )
         except (GoldwatchError, NotComputable):
             continue
+        names[number] = producer.name
     layouts = tuple(desc.origin_format or "" for desc in node.input_descs)
-    return AttributesAndConstants(attributes, constants, layouts)
+    return AttributesAndConstants(
+        attributes,
+        constants,
+        layouts,
+        len(node.originals) > 1,
+        outputs=max(1, len(node.output_descs)),
+        names=names,
+    )
 
 
 Attributes = Dict[str, Any]

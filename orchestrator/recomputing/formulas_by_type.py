@@ -135,7 +135,7 @@ def only_moves(op_type: str) -> bool:
 
 def kind_of_type(op_type: str) -> str:
     """Return what an operator of a type does, as :mod:`.recomputed_output` calls it."""
-    name, entry = op_type.lower(), find(ASCEND, op_type)
+    name, entry = op_type.lower(), find(ASCEND, op_type) or find(ONNX, op_type)
     if entry is not None and entry.multiplies:
         return PRODUCT
     if name in _SUMS or (entry is not None and entry.sums):
@@ -165,14 +165,20 @@ class NodeFormula:
     whole
         From which input on these are whole numbers; None: none need be.
     constants
-        What it reads between its inputs, by number.
+        What it reads between its inputs, by number; None: nothing is there.
+    then
+        Nodes behind it, each of which reads what the one before makes.
+    output
+        Which of the node's outputs it is.
     """
 
     node: Node
     first: bool = False
     extra: Tuple[Any, ...] = ()
     whole: Optional[int] = None
-    constants: Mapping[int, Array] = field(default_factory=dict)
+    constants: Mapping[int, Optional[Array]] = field(default_factory=dict)
+    then: Tuple[Node, ...] = ()
+    output: int = 0
 
     def read(self, inputs: Sequence[Value]) -> List[Value]:
         """Return what the node reads of an operator's inputs."""
@@ -190,7 +196,11 @@ class NodeFormula:
 
     def __call__(self, inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
         """Return what the node makes."""
-        return compute(self.node, self.arguments(self.read(inputs)), arithmetic)[0]
+        outputs = compute(self.node, self.arguments(self.read(inputs)), arithmetic)
+        value = outputs[self.output]
+        for node in self.then:
+            value = compute(node, [value.with_step(arithmetic.intermediate)], arithmetic)[0]
+        return value
 
 
 def _node(

@@ -42,6 +42,7 @@ from .formulas_by_type import (
     is_elementwise,
     kind_of_type,
 )
+from .onnx_of_json import as_named, as_onnx, with_activation
 from .output_error import OwnError, decided_error, own_error
 from .recomputed_output import DECISION, MOVE
 from .repeated_decisions import MOST_NEAR_TIES
@@ -258,10 +259,28 @@ def _told(
             continue
         has_rounded = facts is not None and bool(facts.constants)
         most = max(FITS, 4.0 * rounding_of(dtype).half_unit) if has_rounded else FITS
-        distance = _distance(formula, goldens, golden)
-        if distance is not None and distance <= most:
-            return formula, distance
+        for candidate in _with_activations(formula, facts, goldens, golden):
+            distance = _distance(candidate, goldens, golden)
+            if distance is not None and distance <= most:
+                return candidate, distance
     return None, 0.0
+
+
+def _with_activations(
+    formula: NodeFormula,
+    facts: Optional[AttributesAndConstants],
+    inputs: Sequence[Value],
+    made: Array,
+) -> Iterator[NodeFormula]:
+    """Yield a formula, and of an op that is several nodes the same with an activation behind it, by
+    which it comes nearest to what was made.
+    """
+    yield formula
+    activated = None
+    if facts is not None and facts.fused:
+        activated = with_activation(formula, inputs, np.asarray(made))
+    if activated is not None:
+        yield activated
 
 
 def _decides_alike(
@@ -301,8 +320,9 @@ def not_following(
     if not isinstance(formula, NodeFormula):
         return np.asarray(made != right).reshape(actual.shape)
     given = formula.arguments(formula.read(inputs))
-    (wrong,) = operators.check(formula.node, given, [made], arithmetic)
-    return np.asarray(wrong).reshape(actual.shape)
+    outputs = [None] * formula.output + [made]
+    wrong = operators.check(formula.node, given, outputs, arithmetic)[-1]
+    return np.asarray(made != right if wrong is None else wrong).reshape(actual.shape)
 
 
 def follows_from(
@@ -358,18 +378,32 @@ def is_told_by_dump(op_type: str) -> bool:
     """Tell whether an operator of a type is computed by its attributes and the constants of its
     dump.
     """
-    return op_type.lower() in _BY_SCALE or find(ASCEND, op_type) is not None
+    return op_type.lower() in _BY_SCALE or any(
+        find(dialect, op_type) is not None for dialect in (ASCEND, ONNX)
+    )
 
 
 def by_attributes(op_type: str, facts: Optional[AttributesAndConstants]) -> Iterator[NodeFormula]:
     """Yield the formulas that an op may have by its attributes, with the constants of its dump."""
     if facts is None:
         return
+    for formula in _by_attributes(op_type, facts):
+        node = replace(formula.node, outputs=max(facts.outputs, facts.output + 1))
+        yield replace(formula, node=node, output=facts.output)
+
+
+def _by_attributes(op_type: str, facts: AttributesAndConstants) -> Iterator[NodeFormula]:
     if op_type.lower() in _BY_SCALE:
         yield from _by_scale(_BY_SCALE[op_type.lower()], facts)
-    elif find(ASCEND, op_type) is not None:
+        return
+    translated = as_onnx(op_type, facts)
+    if translated is not None:
+        yield translated
+        return
+    if find(ASCEND, op_type) is not None:
         node = Node(ASCEND, op_type, dict(facts.attributes), layouts=facts.layouts)
         yield NodeFormula(node, constants=facts.constants)
+    yield from as_named(op_type, facts)
 
 
 def _by_scale(kind: str, facts: AttributesAndConstants) -> Iterator[NodeFormula]:
@@ -463,7 +497,7 @@ def _elements_of(formula: Formula, inputs: Sequence[Value]) -> Optional[int]:
     """Return how many elements a formula makes, without computing it: of a column and a line of
     40,000 each 12 GB; None where it is not known.
     """
-    if not isinstance(formula, NodeFormula):
+    if not isinstance(formula, NodeFormula) or formula.output:
         return None
     given = formula.arguments(inputs[:1] if formula.first else inputs)
     values = [one.array if isinstance(one, Value) else one for one in given]
@@ -516,6 +550,22 @@ def device_follows(
     return False
 
 
+def followed_by_device(
+    formula: NodeFormula,
+    facts: AttributesAndConstants,
+    targets: Sequence[Value],
+    output: AlignedPair,
+    judge: Judge,
+) -> Optional[NodeFormula]:
+    """Return a formula of the json, of an op that is several nodes with what is behind it, where a
+    device's output is what it makes; else None. ``judge`` as of :func:`by_json_alone`.
+    """
+    for candidate in _with_activations(formula, facts, targets, output.target):
+        if device_follows(candidate, targets, output, judge):
+            return candidate
+    return None
+
+
 def by_json_alone(
     op_type: str,
     inputs: Sequence[AlignedPair],
@@ -540,8 +590,9 @@ def by_json_alone(
     golden, actual = np.asarray(output.golden), np.asarray(output.target)
     half = rounding_of(output.dtype).half_unit
     with np.errstate(all="ignore"):
-        for formula in by_attributes(op_type, facts) if np.ptp(np.float64(golden)) else ():
-            if not device_follows(formula, targets, output, judge):
+        for of_json in by_attributes(op_type, facts) if np.ptp(np.float64(golden)) else ():
+            formula = followed_by_device(of_json, facts, targets, output, judge)
+            if formula is None:
                 continue
             try:
                 if golden.dtype.kind != "f":
@@ -550,7 +601,9 @@ def by_json_alone(
                     error = decided_error(int(wrong.sum()), wrong.size, int(np.argmax(wrong)))
                     return error if error.distance > MOST_NEAR_TIES else None
                 held = {
-                    number: Value(one, np.abs(one) * half) if one.dtype.kind == "f" else one
+                    number: one
+                    if one is None or one.dtype.kind != "f"
+                    else Value(one, np.abs(one) * half)
                     for number, one in formula.constants.items()
                 }
                 coarse = LOOSE.get(output.dtype, Arithmetic())

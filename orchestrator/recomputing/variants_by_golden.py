@@ -7,14 +7,15 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import chain, permutations
-from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..base.wording import percent
 from ..metrics.patterns import AlignedPair
 from ..operators import Arithmetic, CannotCompute, Value
 from ..operators.registry import UNFIT
-from ..operators.variants import AS_IT_IS, text_of
+from ..operators.variants import AS_IT_IS, FACTOR_OF, text_of
 from .explained_or_written import explained_or_written
 from .formulas_by_type import (
     TIGHT,
@@ -29,15 +30,18 @@ from .formulas_fitted_to_golden import (
     confirmed_formula,
     confirmed_node,
     device_follows,
+    followed_by_device,
     follows_from,
     sides_of,
     with_formula_error,
 )
+from .onnx_of_json import as_onnx
 from .original_nodes import Call, Nodes
-from .other_constants import MOST_LISTED, OF_DUMP
+from .other_constants import MOST_LISTED, OF_DUMP, SOLVED
 from .output_error import OwnError
 from .piece import Piece
 from .run_variants import FIRST_INDEX, OF_ANOTHER, PARTS, written_instead
+from .solved_quantiser import solved_quantiser
 from .submodel.cut_definition import Cut
 from .variant_search import Explained, Instead, VariantSearch, search_variants
 from .variant_trials import Output
@@ -64,16 +68,24 @@ _NEXT_OF_EDGES = (
     "compare the inputs of its op in the om's json with those of its node in the original model"
 )
 _AS_SMALL = " or one as small"
+_ALL_OF_IT, _COUNTS = "its output is ", r" \([\d,]+ of "
+"""How a sentence begins that tells of all elements, and what ends its words."""
+_BIAS = "the bias"
+_AS_FLOAT16 = 2.0**-10
+"""How far a scale may be off another that is rounded to float16."""
+_MUCH = 0.25
+"""Of a constant, how much of it at least is 0 to be told. Chosen for the sentence, no trial."""
+_TAKE_A_BIAS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
-class _OneNode(Nodes):
-    """One node, which reads all that comes in."""
+class _Chain(Nodes):
+    """A node that reads all that comes in, and those behind it; numbered from ``first`` on."""
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, calls: Sequence[Call], first: int) -> None:
+        self._calls, self._first = calls, first
 
     def call(self, number: int) -> Call:
-        return self._call
+        return self._calls[number - self._first]
 
 
 def variants_by_golden(
@@ -112,7 +124,15 @@ def variants_by_golden(
             if formula is not None:
                 if is_fitted(op_type, len(inputs)):
                     formula = _with_short_numbers(formula, off, goldens, golden)
-                return _searched(name, formula, off, targets, output, judge, dumped)
+                search = _searched(name, formula, off, targets, output, judge, dumped)
+                if search is None and formula.node.type == "QuantizeLinear":
+                    # By the scale that golden data show: the dump's may be rounded.
+                    solved, held = solved_quantiser(goldens[0].array, golden), formula.constants[1]
+                    if solved is not None and held is not None and held.size == 1:
+                        scale = np.full_like(held, solved[0], np.float32)
+                        formula = replace(formula, constants={**formula.constants, 1: scale})
+                        return _searched(name, formula, off, targets, output, judge, ())
+                return search
     except (CannotCompute, *UNFIT):
         pass
     return None
@@ -148,10 +168,15 @@ def fed_otherwise(
             known, _ = confirmed_formula(op_type, goldens, golden, facts, output.dtype)
         except UNFIT:
             return None
-        # What follows from anything tells nothing.
-        if known is not None or not is_spread(golden):
+        # What follows from anything tells nothing; nor does what is fitted to golden data where the
+        # dump has the constant.
+        is_told = known is not None and not (is_fitted(op_type, len(inputs)) and facts.constants)
+        if is_told or not is_spread(golden):
             return None
-        of_json: List[Formula] = list(by_attributes(op_type, facts))
+        of_json: List[Formula] = [
+            followed_by_device(formula, facts, targets, output, judge) or formula
+            for formula in by_attributes(op_type, facts)
+        ]
         of_type: Iterable[Formula] = (
             ()
             if learns_constants(op_type, len(targets)) or not targets
@@ -162,8 +187,8 @@ def fed_otherwise(
                 found = _other_order(op_type, formula, goldens, golden, fed_with)
                 found = found or _other_input(formula, goldens, golden, fed_with, others)
                 if found is None and (number < len(of_json) or not of_json):
-                    with_what = _golden_otherwise(formula, goldens, golden, output.dtype, judge)
-                    found = _of_json(op_type, facts, with_what)
+                    otherwise = _golden_otherwise(formula, goldens, golden, output.dtype, judge)
+                    found = _of_json(op_type, facts, otherwise)
                 if found is not None:
                     return VariantSearch([], [], instead=found)
     return None
@@ -201,25 +226,81 @@ def written_beside_golden(
 
 def _golden_otherwise(
     formula: Formula, goldens: Sequence[Value], golden: Array, dtype: str, judge: Judge
-) -> str:
-    """Return in words by what golden data follow in place of a formula, where a variant of it makes
-    them; else empty.
+) -> Optional[Tuple[str, str]]:
+    """Return by what golden data follow in place of a formula, and what the json says in its place
+    (empty: that is told by it), in words; None where no variant of it makes them.
     """
     if not isinstance(formula, NodeFormula):
-        return ""
+        return None
+    for number, value in enumerate(goldens):
+        if np.array_equal(np.ravel(value.array), np.ravel(golden)):
+            # Whatever changes nothing makes them: a factor of 1, a bound that none exceeds.
+            return "are its input %d unchanged" % number, ""
     # Constants are the device's: rounded to its type at least as coarsely as float16.
     dtype = "float16" if dtype == "float32" else dtype
     as_golden = AlignedPair(golden, golden, dtype, (), golden.size)
-    try:
-        search = _searched(formula.node.name, formula, 0.0, goldens, as_golden, judge, ())
-    except (CannotCompute, *UNFIT):
-        return ""
-    if search is None or not search.explained:
-        return ""
-    words = search.explained[0].sentence.replace("the device computed ", "", 1)
-    words = re.split(r"; golden data follow with | \([\d,]+ of ", words, maxsplit=1)[0]
-    words = words.replace("golden data's", "the om's").replace(OF_DUMP, "of the om's dump")
-    return re.sub(" for %s$" % re.escape(formula.node.type), "", words)
+    instead = None
+    for tried in (formula, *_with_a_bias(formula, golden)):
+        try:
+            search = _searched(formula.node.name, tried, 0.0, goldens, as_golden, judge, ())
+        except (CannotCompute, *UNFIT):
+            continue
+        if search is not None and search.explained:
+            return _followed_with(search.explained[0], tried is not formula)
+        instead = instead or (None if search is None else search.instead)
+    if formula.node.type == "QuantizeLinear":
+        return _quantised_with(formula, goldens, golden)
+    made, found, by_what = (instead.sentence if instead else "").partition("what is computed")
+    if not found or made != _ALL_OF_IT:
+        return None
+    return "are what that makes, " + re.split(_COUNTS, by_what.lstrip(", "), maxsplit=1)[0], ""
+
+
+def _quantised_with(
+    formula: NodeFormula, goldens: Sequence[Value], golden: Array
+) -> Optional[Tuple[str, str]]:
+    """Return with which scale and zero point golden data were quantised, and those of the json."""
+    held = [formula.constants.get(number) for number in (1, 2)]
+    solved = solved_quantiser(goldens[0].array, golden) if len(goldens) == 1 else None
+    if solved is None or any(one is None or one.size > 1 for one in held):
+        return None
+    scale, zero = (one.reshape(-1)[0].item() for one in held if one is not None)
+    told = [("the scale", solved[0], scale)] if abs(solved[0] / scale - 1.0) > _AS_FLOAT16 else []
+    told += [("the zero point", solved[1], zero)] if solved[1] != zero else []
+    made, own = (
+        " and ".join("%s %.6g" % (name, sides[at]) for name, *sides in told) for at in (0, 1)
+    )
+    return ("follow with " + made, own) if told else None
+
+
+def _followed_with(entry: Explained, is_added: bool) -> Tuple[str, str]:
+    """Return in words what golden data follow with, and what the json says in its place;
+    ``is_added`` of a bias that the om does not have.
+    """
+    if is_added and entry.name == _BIAS and entry.device.startswith(SOLVED):
+        return "follow with a bias, of which the om has none", ""
+    device = entry.device.replace(OF_DUMP, "of the om's dump")
+    if device.startswith(SOLVED):
+        return "follow with %s %s" % (entry.name, device.replace("the model's", "the om's", 1)), ""
+    if entry.name.startswith(FACTOR_OF):
+        return "follow with %s times %s" % (entry.name[len(FACTOR_OF) :], device), ""
+    model = "" if entry.model == AS_IT_IS else entry.model.replace(_AS_SMALL, "")
+    if entry.name:
+        return "follow with %s %s" % (entry.name, device), model and entry.name + " " + model
+    return "follow with " + device, ""
+
+
+def _with_a_bias(formula: NodeFormula, golden: Array) -> Iterator[NodeFormula]:
+    """Yield a convolution or product without a bias with one of zeros."""
+    weights, kind = formula.constants.get(1), formula.node.type
+    if weights is None or 2 in formula.constants or kind not in _TAKE_A_BIAS:
+        return
+    if kind == "MatMul" and weights.ndim != 2:
+        return
+    axis = 1 if kind != "MatMul" and golden.ndim > 2 else -1
+    node = replace(formula.node, type="Gemm") if kind == "MatMul" else formula.node
+    bias = np.zeros(golden.shape[axis], np.float32)
+    yield replace(formula, node=node, constants={**formula.constants, 2: bias})
 
 
 def _other_order(
@@ -265,34 +346,63 @@ def _other_input(
     return None
 
 
-def _of_json(op_type: str, facts: AttributesAndConstants, with_what: str) -> Instead:
-    """Return that the device computed what the json says, and by what golden data follow, in words;
-    empty: not known.
+def _of_json(
+    op_type: str, facts: AttributesAndConstants, otherwise: Optional[Tuple[str, str]]
+) -> Instead:
+    """Return that the device computed what the json says, and what golden data follow with, as of
+    :func:`_golden_otherwise`.
     """
-    pairs = ["%s %s" % pair for pair in sorted(facts.attributes.items())]
-    told = ["%s as the om's json says" % op_type + (" (%s)" % ", ".join(pairs) if pairs else "")]
+    pairs = ["%s %s" % (key, text_of(value)) for key, value in sorted(facts.attributes.items())]
+    listed = " (%s)" % ", ".join(pairs) if pairs else ""
+    of_dump = ""
     if facts.constants:
         shown = [
-            "input %d: %s" % (number, text_of(array))
+            "input %d: %s" % (number, _constant_in_words(array, facts.names.get(number, "")))
             for number, array in sorted(facts.constants.items())
-            if array.dtype.kind != "f" and array.size <= MOST_LISTED
         ]
-        listed = " (%s)" % ", ".join(shown) if shown else ""
-        told.append("the constants of its dump" + listed)
+        of_dump = " with the constants of its dump (%s)" % ", ".join(shown)
+    if otherwise is None:
+        sentence = (
+            "the device computed %s as the om's json says%s%s, and golden data do not follow from "
+            "golden inputs by that: the original model says otherwise, or reads another tensor%s"
+            % (op_type, listed, of_dump, _of_constants(op_type, facts))
+        )
+    else:
+        with_what, model = otherwise
+        sentence = (
+            "the device computed %s as the om's json says%s; golden data %s: which of both the "
+            "original model says is not known without it"
+            % (op_type, " (%s)" % model if model else of_dump, with_what)
+        )
     return Instead(
         "attribute",
-        "the device computed %s, and golden data do not follow from golden inputs by that: %s"
-        % (
-            " with ".join(told),
-            "they follow with %s; which of both the original model says is not known without it"
-            % with_what
-            if with_what
-            else "the original model says otherwise, reads another tensor or another shape, or "
-            "holds other constants",
-        ),
-        "compare the type, inputs and attributes of its op in the om's json with the original "
-        "model's",
+        sentence,
+        "compare the type, inputs and attributes of its op in the om's json%s with the original "
+        "model's" % (listed if otherwise is not None else ""),
     )
+
+
+def _of_constants(op_type: str, facts: AttributesAndConstants) -> str:
+    others = ", or holds other constants" if facts.constants else ""
+    formula = as_onnx(op_type, facts)
+    has_none = formula is not None and any(_with_a_bias(formula, np.zeros((1, 1))))
+    return others + (", or has a bias, of which the om has none" if has_none else "")
+
+
+def _constant_in_words(array: Array, name: str) -> str:
+    """Return a constant of a dump in words: the values of few whole numbers, else what it is called
+    in the om, and how much of it is 0, where that is much.
+    """
+    if array.dtype.kind != "f" and array.size <= MOST_LISTED:
+        return text_of(array)
+    if array.size == 1 or not np.ptp(array):
+        several = " throughout" if array.size > 1 else ""
+        return "%s, %s%s" % (name, text_of(array.flat[0].item() or 0), several)
+    for axis in range(array.ndim):
+        if array.shape[axis] > 1 and not np.any(array - np.take(array, [0], axis)):
+            return "%s, the same in all indices of axis %d" % (name, axis)
+    zeros = 1.0 - np.count_nonzero(array) / array.size
+    return name + (", %s of it 0" % percent(zeros) if zeros >= _MUCH else "")
 
 
 def _with_short_numbers(
@@ -322,11 +432,15 @@ def _searched(
     dumped: Sequence[Tuple[int, Array]],
 ) -> Optional[VariantSearch]:
     given = formula.read(targets)
-    node = replace(formula.node, name=name)
-    key = (len(given), 0)
     held = formula.arguments([(number, 0) for number in range(len(given))])
-    call = Call(node, [one.array if isinstance(one, Value) else one for one in held])
-    piece = Piece(Cut((key[0],), (), (), (), ()), _OneNode(call), key[:1], output.dtype)
+    arguments = [one.array if isinstance(one, Value) else one for one in held]
+    calls = [Call(replace(formula.node, name=name), arguments)]
+    for node in formula.then:
+        before = len(given) + len(calls) - 1
+        calls.append(Call(replace(node, name=name), [(before, 0)]))
+    numbers = tuple(range(len(given), len(given) + len(calls)))
+    key = (numbers[-1], 0 if formula.then else formula.output)
+    piece = Piece(Cut(numbers, (), (), (), ()), _Chain(calls, len(given)), numbers, output.dtype)
     incoming = {(number, 0): value.array for number, value in enumerate(given)}
     made = piece.values(incoming, TIGHT.get(output.dtype, Arithmetic()))[key]
     computed = with_formula_error(made, off, output.dtype)

@@ -624,13 +624,11 @@ class Recomputation:
         return [task() if made is None else made for task, made in zip(tasks, results)]
 
     def attributes_and_constants(self, op: ObservedOp) -> Optional[AttributesAndConstants]:
-        """Return what the model's json and the dump tell of an op that was made from one original;
-        None where that is not known.
-        """
+        """Return what the model's json and the dump tell of an op; None where that is not known."""
         graph = self._graph(op.place)
         named = graph.ops_named(op.name) if graph is not None else ()
         node = next((node for node in named if node.type == op.type), None)
-        if graph is None or node is None or len(node.originals) > 1:
+        if graph is None or node is None:
             return None
         if op.place.model not in self._fits:
             self._fits[op.place.model] = self._recorded_step(op.place, graph) is not None

@@ -129,7 +129,7 @@ class RunReader(TensorReader):
         if self._recomputation is None:
             return None
         search = self._recomputation.search_variants(op.place, op.name, output.number)
-        if search is not None or not self._learns(op) or not output.compared or output.whole:
+        if search is not None or not self._learns(op) or not output.compared:
             return search
         facts = self._recomputation.attributes_and_constants(op)
         return variants_without_model(op, output, inputs, self.whole, facts)

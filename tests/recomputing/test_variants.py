@@ -1980,10 +1980,30 @@ OTHERWISE = {
         lambda x: (np.rint(x.astype(np.float64) / np.float32(0.01)) + 3).astype(int).astype("int8"),
         "QuantizeLinear with its range what is beyond it wraps; the model says it saturates",
     ),
+    "beta": (
+        node("Softplus", ["u"], ["y"], name="op"),
+        {},
+        lambda x: np.log1p(np.exp(3 * x)) / 3,
+        "Softplus with beta 3; the model says 1 (",
+    ),
+    "half of an addend": (
+        node("Add", ["u", "m"], ["y"], name="op"),
+        {"m": float16_values((6, 4, 8), 3)},
+        lambda x: x / 2 + float16_values((6, 4, 8), 3),
+        "Add with a factor of its input 0 0.5; the model says 1 (",
+    ),
+    "a tenth of a table": (
+        node("Sub", ["u", "m"], ["y"], name="op"),
+        {"m": float16_values((6, 4, 8), 3)},
+        lambda x: x - np.float32(0.1) * float16_values((6, 4, 8), 3),
+        "Sub with a factor of its input 1 0.1; the model says 1 (",
+    ),
     "floor of a float16 scale": (
         node("QuantizeLinear", ["x", "s", "z"], ["y"], name="op"),
-        STEPS,
-        lambda x: np.clip(np.floor(x / np.float64(np.float16(0.02))) + 3, -128, 127).astype("int8"),
+        {"s": np.float32(0.0205), "z": np.int8(3)},
+        lambda x: np.clip(np.floor(x / np.float64(np.float16(0.0205))) + 3, -128, 127).astype(
+            "int8"
+        ),
         "QuantizeLinear with rounding floor, with the scale as float16 holds it; the model says",
     ),
 }
@@ -2009,6 +2029,30 @@ def test_what_is_read_otherwise_of_other_operators_is_named(net, kind):
     )
     net.prepare(model, {"x": x}, fault=("op", lambda array: right.astype(array.dtype)))
     suspect = only_suspect(net.compare()[1]["summary"])
+    assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
+
+
+def test_what_wraps_decides_either_way_near_the_middle_as_the_model_may(net):
+    """Some quotients lie in the middle of two numbers, but for the rounding of the scale."""
+    x = 2 * float16_values((8, 32))
+    x[0] = np.arange(-16, 16) / 4
+    held = [build.weight("s", np.float32(0.02)), build.weight("z", np.int8(3))]
+    nodes = [
+        node("Neg", ["x"], ["u"], name="first"),
+        node("QuantizeLinear", ["u", "s", "z"], ["y"], name="op"),
+    ]
+    model = build.model(
+        nodes, [build.value("x", x.shape)], [build.value("y", x.shape, 3)], held, 18
+    )
+    made = np.rint(-x / np.float32(0.02)) + 3
+    exact = np.rint(-np.float64(x) / np.float32(0.02)) + 3
+    ties = (made != exact) & (np.abs(made) < 100)
+    ties[:, ::4] = False
+    made[ties] = exact[ties]
+    assert ties.any() and (made != exact).any()
+    net.prepare(model, {"x": x}, fault=("op", lambda array: made.astype(int).astype(np.int8)))
+    suspect = only_suspect(net.compare()[1]["summary"])
+    said = "QuantizeLinear with its range what is beyond it wraps; the model says it saturates"
     assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
 
 

@@ -65,6 +65,22 @@ def test_elements_below_a_threshold_that_are_0_are_named():
     assert found(y, made) is None
 
 
+@pytest.mark.parametrize("fill", [0, 1])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_a_tail_of_whole_numbers_that_are_0_was_not_written(dtype, fill):
+    """Another whole number may be that of another element."""
+    y = np.random.RandomState(2).randint(0, 7, (12, 16)).astype(dtype)
+    made = y.copy()
+    made.reshape(-1)[130:] = fill
+    output = Output((0, 0), made, Value(y), dtype)
+    said = written_instead(Written(output, lambda: (), excess))[0]
+    if fill:
+        assert said is None
+    else:
+        first = 130 + int(np.argmax(y.reshape(-1)[130:] != 0))
+        assert said.kind == "not-written" and "all from %d on hold 0 (" % first in said.sentence
+
+
 def test_values_too_small_for_float16_are_flushed():
     y = drawn(16, 32) * np.float32(1e-4)
     said = found(y, np.where(np.abs(y) < 6.1e-5, 0, y), dtype="float16")

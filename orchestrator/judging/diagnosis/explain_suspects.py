@@ -55,6 +55,7 @@ MOST_READ = 3
 
 # How many tensors are read again, by their time alone.
 _MOST_OTHERS = 8
+_MOST_OF_SIZE = 32
 _MOST_READERS = 4
 # Of the suspect's distance: all operators that read it are right where they are off by no more
 # than _RIGHT of it; one product that is off by no more than _TELLING contradicts its golden
@@ -184,7 +185,8 @@ def _by_computing(
     estimate: Estimate, search: Optional[VariantSearch], inputs: Inputs, reader: TensorReader
 ) -> Tuple[Explanation, ...]:
     """Return what explains the error of an output that was computed again."""
-    if search is None or not (search.explained or search.instead):
+    has_model = bool((reader.recomputed() or {}).get("model"))
+    if search is None or not has_model or not (search.explained or search.instead):
         order = _outputs_in_other_order(estimate, inputs, reader)
         if order:
             return tuple(order)
@@ -600,7 +602,7 @@ def _goldens_of_size(
         and element_count(row.shape) == size
         and row.position < estimate.output.position
     ]
-    for _, _, op, row in sorted(alike, key=lambda entry: entry[:2])[:_MOST_OTHERS]:
+    for _, _, op, row in sorted(alike, key=lambda entry: entry[:2])[:_MOST_OF_SIZE]:
         other = reader.pair(op, row)
         if other is not None and not other.sampled and other.golden.size == size:
             yield row.tensor, np.asarray(other.golden)

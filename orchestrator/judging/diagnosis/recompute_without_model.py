@@ -85,7 +85,7 @@ def computed_by_golden(
         if not learns:
             outputs.append(Recomputed(op.name, op.type, number, reason=_FROM_OTHER_DUMP))
         elif is_known_type(op.type) or can_repeat(op.type) or _is_told(op, inputs, facts):
-            outputs.append(_computed(op, output, inputs, whole, facts))
+            outputs.append(_computed(op, output, inputs, whole, _of_output(facts, output)))
         else:
             outputs.append(Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
     return outputs
@@ -102,6 +102,12 @@ def _is_told(
     from ...recomputing.formulas_fitted_to_golden import is_told_by_dump
 
     return is_told_by_dump(op.type)
+
+
+def _of_output(
+    facts: Optional[AttributesAndConstants], output: Observation
+) -> Optional[AttributesAndConstants]:
+    return None if facts is None else facts._replace(output=output.number)
 
 
 def _computed(
@@ -184,6 +190,7 @@ def beside_by_golden(
     inputs; None where they do not tell it.
     """
     input_pairs, output_pair = _pairs(op, output, inputs, whole)
+    facts = _of_output(facts, output)
     computed_output = (
         None if output_pair is None else output_by_golden(op.type, input_pairs, output_pair, facts)
     )
@@ -213,7 +220,8 @@ def variants_without_model(
         return None
     from ...recomputing.variants_by_golden import variants_by_golden
 
-    return variants_by_golden(op.name, op.type, input_pairs, output_pair, facts, excess)
+    of_output = _of_output(facts, output)
+    return variants_by_golden(op.name, op.type, input_pairs, output_pair, of_output, excess)
 
 
 def fed_otherwise_by_golden(
@@ -238,13 +246,14 @@ def fed_otherwise_by_golden(
         else (state.number, state.tensor)
         for state in inputs
     ]
-    return fed_otherwise(op.type, input_pairs, output_pair, facts, excess, fed_with, others)
+    of_output = _of_output(facts, output)
+    return fed_otherwise(op.type, input_pairs, output_pair, of_output, excess, fed_with, others)
 
 
 def _pairs(
     op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole
 ) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
-    if not inputs or any(state.observation is None for state in inputs):
+    if any(state.observation is None for state in inputs):
         return [], None
     return whole(op, output, inputs)
 
