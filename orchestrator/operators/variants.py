@@ -192,7 +192,8 @@ def text_of(value: Any) -> str:
     if isinstance(value, (list, tuple, np.ndarray)):
         return "[%s]" % ", ".join(text_of(entry) for entry in np.asarray(value).ravel().tolist())
     if isinstance(value, float):
-        return "%.6g" % value
+        # -0 is 0.
+        return "%.6g" % (value + 0.0)
     return str(value)
 
 
@@ -444,7 +445,7 @@ def factor_of_input(number: int = 0) -> Reading:
                 return array * array.dtype.type(factor)
 
             name = FACTOR_OF + input_name(node, number)
-            return Variant(name, text_of(factor), "1", node, replaced(number, change))
+            return Variant(name, text_of(factor), AS_IT_IS, node, replaced(number, change))
 
         yield Fit(FACTOR_OF + input_name(node, number), 1.0, variant)
 

@@ -298,10 +298,10 @@ def _decides_alike(
 def rounding_of_constants(constants: Iterable[Array]) -> Arithmetic:
     """Return the arithmetic of exact values but for constants that were rounded to a type."""
     held = [constant for constant in constants if constant.dtype.kind == "f"]
-    return Arithmetic(max(map(_unit_of, held), default=0.0))
+    return Arithmetic(max(map(unit_of, held), default=0.0))
 
 
-def _unit_of(constant: Array) -> float:
+def unit_of(constant: Array) -> float:
     """Return half a step of the coarsest type that holds a constant."""
     near = np.ascontiguousarray(constant, np.float32)
     if not np.any(near.view(np.uint32) & np.uint32(0xFFFF)):

@@ -26,6 +26,7 @@ import numpy as np
 from ..operators import CannotCompute, Node, Value
 from ..operators.inputs_otherwise import changed_inputs
 from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
+from .formulas_fitted_to_golden import unit_of
 from .piece import EXACT, Key, Piece
 from .piece_variants import Siblings
 from .variant_trials import BITS_OF_A_DIGIT
@@ -339,6 +340,14 @@ def _together(
                 for given in in_shape(other, array)[:1]
             ]
             taken += [(place, *fitting[0])] if fitting else []
+        of_model = {place: array for _, place, array in own}
+        # What is the model's but for the type that it is held in needs no telling.
+        taken = [
+            entry
+            for entry in taken
+            if entry[2].dtype.kind != "f"
+            or not _is_model(entry[2], of_model[entry[0]], max(unit, unit_of(entry[2])))
+        ]
         if len(taken) < 2:
             continue
         node = own[0][0]
@@ -351,7 +360,6 @@ def _together(
             return [changed.get(place, value) for place, value in enumerate(given)]
 
         words = OF_DUMP + " (inputs %s)" % " and ".join(str(at) for _, at, _ in taken)
-        of_model = {place: array for _, place, array in own}
         is_other = any(
             _is_of_another(array, of_model[place], unit)
             and not _sibling_with(array, siblings(node, place), unit)

@@ -462,6 +462,8 @@ def _of_model(variant: Variant) -> str:
     """
     if not variant.name or variant.device.startswith((OF_DUMP, SOLVED)):
         return ""
+    if variant.name.startswith(FACTOR_OF):
+        return "; the model takes %s unchanged" % variant.name.replace(FACTOR_OF, "")
     if OF_SIBLING in variant.device:
         return "; the model has its own"
     if variant.device == "missing":
@@ -510,9 +512,21 @@ def _shown(entries: Sequence[Accepted]) -> Tuple[str, str]:
     device = " or ".join(values[:_MOST_NAMED])
     if len(values) > _MOST_NAMED:
         device += " (and %d more)" % (len(values) - _MOST_NAMED)
+    if first.variant.name.startswith(FACTOR_OF):
+        return "%s with %s" % (first.node.type, times(first.variant.name, device)), device
     if first.variant.name:
         return "%s with %s %s" % (first.node.type, first.variant.name, device), device
     return "%s for %s" % (device, first.node.type), device
+
+
+def times(name: str, device: str) -> str:
+    """Return factors of inputs in words: of each input what it is multiplied by."""
+    names, factors = name.split(" and "), device.split(" and ")
+    if len(names) != len(factors):
+        return "%s %s" % (name, device)
+    return " and ".join(
+        "%s times %s" % (one.replace(FACTOR_OF, "", 1), by) for one, by in zip(names, factors)
+    )
 
 
 def agreement(agree: int, model_agree: int, elements: int) -> str:

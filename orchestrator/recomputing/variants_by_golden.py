@@ -43,7 +43,7 @@ from .piece import Piece
 from .run_variants import FIRST_INDEX, OF_ANOTHER, PARTS, written_instead
 from .solved_quantiser import solved_quantiser
 from .submodel.cut_definition import Cut
-from .variant_search import Explained, Instead, VariantSearch, search_variants
+from .variant_search import Explained, Instead, VariantSearch, search_variants, times
 from .variant_trials import Output
 from .written import Written, is_spread
 
@@ -182,16 +182,21 @@ def fed_otherwise(
             if learns_constants(op_type, len(targets)) or not targets
             else formulas(op_type, targets, np.asarray(output.target), output.dtype)
         )
+        # What tells by what golden data follow is said before that nothing does.
+        vague = None
         for number, formula in enumerate(chain(of_json, of_type)):
             if device_follows(formula, targets, output, judge):
                 found = _other_order(op_type, formula, goldens, golden, fed_with)
                 found = found or _other_input(formula, goldens, golden, fed_with, others)
                 if found is None and (number < len(of_json) or not of_json):
                     otherwise = _golden_otherwise(formula, goldens, golden, output.dtype, judge)
-                    found = _of_json(op_type, facts, otherwise)
+                    if otherwise is None:
+                        vague = _of_json(op_type, facts, None)
+                    else:
+                        found = _of_json(op_type, facts, otherwise)
                 if found is not None:
                     return VariantSearch([], [], instead=found)
-    return None
+    return None if vague is None else VariantSearch([], [], instead=vague)
 
 
 def written_beside_golden(
@@ -283,7 +288,7 @@ def _followed_with(entry: Explained, is_added: bool) -> Tuple[str, str]:
     if device.startswith(SOLVED):
         return "follow with %s %s" % (entry.name, device.replace("the model's", "the om's", 1)), ""
     if entry.name.startswith(FACTOR_OF):
-        return "follow with %s times %s" % (entry.name[len(FACTOR_OF) :], device), ""
+        return "follow with " + times(entry.name, device), ""
     model = "" if entry.model == AS_IT_IS else entry.model.replace(_AS_SMALL, "")
     if entry.name:
         return "follow with %s %s" % (entry.name, device), model and entry.name + " " + model

@@ -137,7 +137,7 @@ def test_a_temperature_of_softmax_is_explained_as_a_factor_of_its_input(scene, r
     )
     found = explanations(scene)[0]
     assert (
-        "Softmax with a factor of its input 0 1.1; golden data follow with 1"
+        "Softmax with its input 0 times 1.1; golden data follow with its input 0 unchanged"
         in (found[0]["sentence"])
     )
     assert "one-slice" not in [entry["kind"] for entry in found]

@@ -802,3 +802,34 @@ def test_a_quantiser_whose_dumped_scale_is_rounded_is_told(scene, random, kind):
     _, summary, _ = scene.compare("--recompute", "all")
     (suspect,) = summary["suspects"]
     assert suspect["op"] == "op" and said in suspect["explanations"][0]["sentence"]
+
+
+def test_bounds_that_golden_data_show_are_held_against_those_of_the_dump(scene, random):
+    golden = scene.data(random.standard_normal((4, 12, 24)).astype(np.float32))
+    const(scene, "least", np.float16(-1))
+    const(scene, "most", np.float16(6))
+    made = scene.made["data"].astype(np.float32)
+    scene.op("op", "ClipByValueV2", ["data", "least", "most"], np.clip(golden, -1, 0.75),
+             np.clip(made, -1, 6))  # fmt: skip
+    _, summary, _ = scene.compare()
+    (suspect,) = summary["suspects"]
+    said = (
+        "the device computed ClipByValueV2 as the om's json says (max 6); golden data follow with"
+    )
+    assert suspect["explanations"][0]["sentence"].startswith(said + " max 0.75: which of both")
+
+
+@pytest.mark.parametrize("is_input", [True, False])
+def test_an_input_of_the_network_may_be_what_golden_data_follow_from(scene, random, is_input):
+    golden = scene.data(random.standard_normal((4, 12, 12)).astype(np.float32))
+    made = scene.made["data"].astype(np.float32)
+    scene.op("one", "Sin", ["data"], np.sin(golden), np.sin(made))
+    scene.op("two", "Square", ["one"], scene.golden["one"] ** 2, np.float32(scene.made["one"]) ** 2)
+    device = np.float32(scene.made["one"]) + np.float32(scene.made["two"])
+    other = golden if is_input else golden + random.standard_normal(golden.shape)
+    scene.op("op", "Add", ["one", "two"], np.float32(scene.golden["one"] + other), device)
+    _, summary, _ = scene.compare()
+    (suspect,) = summary["suspects"]
+    said = suspect["explanations"][0]["sentence"]
+    assert suspect["op"] == "op"
+    assert ("golden data follow from one:input:0 there" in said) == is_input, said

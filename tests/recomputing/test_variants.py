@@ -225,7 +225,7 @@ EXCHANGES = {
     "factor of the input": (
         node("Softmax", ["t"], ["u"], name="op", axis=3),
         lambda t: np.exp(0.3 * t) / np.exp(0.3 * t).sum(3, keepdims=True),
-        "Softmax with a factor of its input 0 0.3; the model says 1",
+        "Softmax with its input 0 times 0.3; the model takes its input 0 unchanged",
     ),
     "factor of either": (
         node("Elu", ["t"], ["u"], name="op"),
@@ -235,7 +235,7 @@ EXCHANGES = {
     "factor of the input alone": (
         node("Elu", ["t"], ["u"], name="op"),
         lambda t: np.where(t > 0, np.float32(1.04) * t, np.expm1(np.float32(1.04) * t)),
-        "Elu with a factor of its input 0 1.04; the model says 1",
+        "Elu with its input 0 times 1.04; the model takes its input 0 unchanged",
     ),
     "threshold": (
         node("ThresholdedRelu", ["t"], ["u"], name="op", alpha=1.0),
@@ -782,9 +782,7 @@ def test_a_few_elements_have_no_false_reason(net, kind):
     suspect = only_suspect(net.compare()[1]["summary"])
     said = " ".join(entry["sentence"] for entry in suspect["explanations"])
     assert (
-        suspect["op"] == "op"
-        and "along axis" not in said
-        and "with a factor of its input" not in said
+        suspect["op"] == "op" and "along axis" not in said and "with its input 0 times" not in said
     )
     assert kind != "bias" or "was computed of a bias alone, or not written" in said
 
@@ -1990,13 +1988,13 @@ OTHERWISE = {
         node("Add", ["u", "m"], ["y"], name="op"),
         {"m": float16_values((6, 4, 8), 3)},
         lambda x: x / 2 + float16_values((6, 4, 8), 3),
-        "Add with a factor of its input 0 0.5; the model says 1 (",
+        "Add with its input 0 times 0.5; the model takes its input 0 unchanged (",
     ),
     "a tenth of a table": (
         node("Sub", ["u", "m"], ["y"], name="op"),
         {"m": float16_values((6, 4, 8), 3)},
         lambda x: x - np.float32(0.1) * float16_values((6, 4, 8), 3),
-        "Sub with a factor of its input 1 0.1; the model says 1 (",
+        "Sub with its input 1 times 0.1; the model takes its input 1 unchanged (",
     ),
     "floor of a float16 scale": (
         node("QuantizeLinear", ["x", "s", "z"], ["y"], name="op"),
@@ -2427,6 +2425,26 @@ def test_whole_numbers_that_the_device_read_are_told(net, kind):
         "indices that are the model's": "index 2 of axis 1 (of 4) holds other values throughout",
         "indices of no dump": "Gather with its indices [3, 1, 4, 0]; the model says [3, 1, 5, 0]",
     }[kind] in said
+
+
+def test_a_scale_that_float16_rounds_is_not_told_as_another_one(net):
+    """Beside it the zero point is another one."""
+    x = float16_values((6, 4, 8))
+    held = [build.weight("s", np.float32(0.03)), build.weight("z", np.int8(3))]
+    nodes = [
+        node("Neg", ["x"], ["t"], name="first"),
+        node("QuantizeLinear", ["t", "s", "z"], ["y"], name="op"),
+    ]
+    model = build.model(
+        nodes, [build.value("x", x.shape)], [build.value("y", x.shape, 3)], held, 18
+    )
+    made = np.clip(np.rint(-x / np.float32(np.float16(0.03))) + 9, -128, 127).astype(np.int8)
+    device = net.prepare(model, {"x": x}, (), ("op", lambda array: made))
+    dump_with_constants(net, device, {"s": np.float16(0.03), "z": np.int8(9)})
+    told = only_suspect(net.compare()[1]["summary"])["explanations"]
+    said = " ".join(entry["sentence"] for entry in told)
+    assert "the zero point of its own dump (input 2): 9; the model says 3 (" in said
+    assert "the scale and zero point" not in said
 
 
 @pytest.mark.parametrize("dumped", [True, False])

@@ -594,10 +594,15 @@ def _goldens_of_size(
     json's order first, by their own names; then those that nothing was compared with.
     """
     ops = observed.at_place(estimate.op.place)
+    made = {row.golden_file for op in ops for row in op.outputs.values()}
+    # What only inputs are compared with is an input of the network.
     alike = [
         (estimate.output.position - row.position, number, op, row)
         for number, op in enumerate(ops)
-        for row in op.outputs.values()
+        for row in (
+            *op.outputs.values(),
+            *(row for row in op.inputs.values() if row.golden_file not in made),
+        )
         if row.compared
         and element_count(row.shape) == size
         and row.position < estimate.output.position
