@@ -877,3 +877,42 @@ def test_rows_that_a_mask_excludes_throughout_accuse_nobody_and_propose_no_repla
     said = " ".join(done.stdout.split())
     assert "makes NaN of the device's own inputs in softmax, where the device has numbers" in said
     assert "golden data are undefined there." in said and "producers" not in said
+
+
+def two_inputs(net, device_feeds=None):
+    """A network of two inputs of one shape, each with a product of its own."""
+    feeds = {name: float16_values((4, 16), seed) for seed, name in enumerate(("a", "b"))}
+    nodes = [
+        node("MatMul", ["a", "wa"], ["ha"], name="fc_a"),
+        node("MatMul", ["b", "wb"], ["hb"], name="fc_b"),
+        node("Tanh", ["ha"], ["ta"], name="act"),
+        node("Sub", ["ta", "hb"], ["y"], name="sub"),
+    ]
+    held = [build.weight(name, float16_values((16, 16), 7)) for name in ("wa", "wb")]
+    inputs = [build.value(name, (4, 16)) for name in feeds]
+    proto = build.model(nodes, inputs, [build.value("y", (4, 16))], held)
+    given = None if device_feeds is None else device_feeds(feeds)
+    net.prepare(proto, feeds, device_feeds=given)
+
+
+@pytest.mark.parametrize("side", ["device", "golden", "one"])
+def test_inputs_that_hold_the_golden_data_of_each_other_are_told_as_exchanged(net, side):
+    given = {
+        "device": lambda feeds: {"a": feeds["b"], "b": feeds["a"]},
+        "one": lambda feeds: {"a": feeds["b"], "b": feeds["b"]},
+        "golden": None,
+    }[side]
+    two_inputs(net, given)
+    if side == "golden":
+        first, second = (glob.glob(net.path("golden", name + ".*npy"))[0] for name in "ab")
+        os.rename(first, first + ".kept")
+        os.rename(second, first)
+        os.rename(first + ".kept", second)
+    code, result, text = net.compare()
+    assert code == 1
+    told = {one["explanations"][0]["kind"] for one in result["summary"]["suspects"]}
+    sentence = "the network's inputs a and b are exchanged: each holds the golden data of the other"
+    assert (sentence in text) == (side != "one")
+    assert told == ({"wrong-golden"} if side == "golden" else {"other-input"}), text
+    assert ("so golden data have them exchanged" in text) == (side == "golden")
+    assert ("in the order of the om's inputs" in text) == (side == "device")

@@ -29,6 +29,7 @@ from .explanations import (
     Explanation,
     dump_of_another_run,
     dump_of_another_run_maybe,
+    inputs_exchanged,
     not_known_without_model,
     older_dump,
     other_input_of,
@@ -239,8 +240,11 @@ def _by_tensors(
         else None
     )
     copied = [other.op for other in others if other.copied and not surroundings.right_behind]
+    exchanged = _exchanged_input(estimate, observed, inputs, reader)
     explanations = (
-        [nothing_was_done(copied[0])]
+        [inputs_exchanged(exchanged, bool(surroundings.right_behind))]
+        if exchanged
+        else [nothing_was_done(copied[0])]
         if copied
         else explanations_of(estimate, pair, others, surroundings, whole)
     )
@@ -257,6 +261,30 @@ def _by_tensors(
         nothing = "its output is that of its input (%s)" % skipped[0]
         suspect = replace(suspect, evidence="%s; %s" % (suspect.evidence, nothing))
     return replace(suspect, explanations=tuple(explanations))
+
+
+def _exchanged_input(
+    estimate: Estimate, observed: ObservedOps, inputs: Inputs, reader: TensorReader
+) -> Sequence[str]:
+    """Return an input of the network and another one of which it holds the golden data, which holds
+    its own; empty where none does.
+    """
+    if not estimate.fed_otherwise:
+        return ()
+    own, row = reader.pair(estimate.op, estimate.output, _MOST_COMPARED), estimate.output
+    ops = map(observed.op, inputs.readers_of_network().tolist())
+    for op in ops if own is not None and not own.sampled else ():
+        for state in inputs.of_network(op) if op.place == estimate.op.place else ():
+            other = state.observation
+            if other is None or state.state != BAD or other.golden_file == row.golden_file:
+                continue
+            pair = reader.pair(op, other, _MOST_COMPARED)
+            if pair is None or pair.sampled or own is None:
+                continue
+            sides = (own.target, pair.golden), (pair.target, own.golden)
+            if all(_fits(x, y, _NEARER * estimate.distance) for x, y in sides):
+                return [estimate.inputs[0].source or row.tensor, state.source or other.tensor]
+    return ()
 
 
 def _held_instead(

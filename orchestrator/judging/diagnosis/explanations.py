@@ -229,6 +229,25 @@ def outputs_exchanged(order: Sequence[int]) -> Explanation:
     return Explanation("attribute", 1.0, sentence, step)
 
 
+def inputs_exchanged(names: Sequence[str], is_golden: bool) -> Explanation:
+    """Return the explanation that two inputs of the network hold the golden data of each other;
+    ``is_golden``: what is computed from them is right.
+    """
+    sentence = (
+        "the network's inputs %s and %s are exchanged: each holds the golden data of the other"
+    )
+    sentence %= tuple(names)
+    if is_golden:
+        step = "give each golden file of an input the name of its input, or make golden data again"
+        sentence += "; what is computed from them is right, so golden data have them exchanged"
+        return Explanation(WRONG_GOLDEN, 1.0, sentence, step)
+    step = (
+        "give the device's program its input files in the order of the om's inputs (Data ops of "
+        "its json, by their index), or both sides by name (-i NAME=FILE of locate and golden)"
+    )
+    return Explanation(OTHER_INPUT, 1.0, sentence, step)
+
+
 def golden_contradicted(how: str) -> Explanation:
     """Return the explanation that an operator behind contradicts golden data, in one of the ways
     ``GOLDEN``, ``READER`` and ``GIVEN``.
