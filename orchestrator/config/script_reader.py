@@ -42,7 +42,7 @@ from .script_settings import (
 from .script_tree import Block, as_table, key_of, last_name, parse, too_deep, walk
 from .settings_elsewhere import PossibleSetters
 from .torchair_rules import DEBUG_TYPES, TORCHAIR_DEFAULTS
-from .unused_config import read_before, unused_configs
+from .unused_config import all_before, read_before, unused_configs
 
 _MEMBERS = dict.fromkeys(SWITCHES, "b")
 _OTHER_MEMBERS = {"quant_dumpable": "s", "enable_exception_dump": "i"}
@@ -62,6 +62,9 @@ _TAKES_FILE = ("init", "set_dump")
 # aclInit, and one that switches the exception dump on.
 _VARIABLES = ("MINDSPORE_DUMP_CONFIG", "TORCH_ACL_INIT_CONFIG_PATH", "ASCEND_DUMP_SCENE")
 _VARIABLE_SET = re.compile(r"\b(%s)(?:=['\"]?([^\s;'\"&|]+))?" % "|".join(_VARIABLES))
+#: What reads the first of them: "Dump environment variables need to be configured before calling
+# mindspore.communication.init" (MindSpore's documentation of dumps).
+_COMMUNICATION = ("init", "init_process_group")
 #: In a command line: a variable or vLLM's entry, and the file that it names.
 NAMED_FILE = re.compile(
     r"\b(?:%s)=['\"]?([^\s;'\"&|]*/[^\s;'\"&|]*)|\bdump_config_path['\"\s]*[:=]\s*['\"]?([^\s;'\"&|]+)"
@@ -245,6 +248,39 @@ class _Reader:
             self._places.problem(
                 self._script.problems, "set-too-late", (), message, consumer, fix, node, WARNING
             )
+
+        self._variable_too_late()
+
+    def _variable_too_late(self) -> None:
+        """Warn of MindSpore's environment variable where all that sets it stands behind init()."""
+        inits = [
+            (node, scope, block)
+            for node, scope, block in self._nodes
+            if isinstance(node, ast.Call)
+            and self._names.real_name(node.func) in _COMMUNICATION
+            and self._names.module(node.func).split(".")[0] == "mindspore"
+        ]
+        sets = [
+            (node, block) for node, _, block in self._nodes if inits and self._sets_mindspore(node)
+        ]
+        if sets and all(all_before(inits[:1], node, block) for node, block in sets):
+            name, line = last_name(inits[0][0].func), self._places.of(inits[0][0])[0]
+            self._places.problem(
+                self._script.problems, "set-too-late", (),
+                "%s is set behind %s() in line %d" % (_VARIABLES[0], name, line),
+                "MindSpore has read the variable by then: nothing is dumped",
+                "set it before line %d, or export it before the script" % line, sets[0][0], WARNING,
+            )  # fmt: skip
+
+    def _sets_mindspore(self, node: Any) -> bool:
+        """Tell whether a statement or call gives MindSpore's environment variable a value."""
+        if isinstance(node, ast.Assign):
+            keys = [self._key(one) for one in node.targets if isinstance(one, ast.Subscript)]
+            return _VARIABLES[0] in keys
+        if not isinstance(node, ast.Call) or len(node.args) < 2:
+            return False
+        is_setter = last_name(node.func) in ("setdefault", "putenv")
+        return is_setter and self._names.values.literal(node.args[0]) == _VARIABLES[0]
 
     # Settings.
 

@@ -118,7 +118,7 @@ def read_before(
     found: List[Tuple[Any, ast.Call]] = []
     loads = [entry for entry in calls if key_of(entry[0].func).startswith(_LOADS)]
     for node, _, block in calls:
-        if key_of(node.func) == _SET_DUMP and _all_before(loads, node, block):
+        if key_of(node.func) == _SET_DUMP and all_before(loads, node, block):
             found.append((node, loads[-1][0]))
     by_config: Dict[str, List[Tuple[Block, Any]]] = {}
     for block, target in switched_on:
@@ -136,7 +136,7 @@ def read_before(
             if any(isinstance(one, ast.Name) and one.id == config for one in _given(entry[0]))
         ]
         at_once = all(_class_of(entry[0], real_name) in _READ_AT_ONCE for entry in takers)
-        if at_once and all(_all_before(takers, target, block) for block, target in steps):
+        if at_once and all(all_before(takers, target, block) for block, target in steps):
             found.append((steps[0][1], takers[-1][0]))
     return found
 
@@ -145,7 +145,7 @@ def _given(call: ast.Call) -> List[Any]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
-def _all_before(calls: Sequence[Tuple[Any, int, Block]], node: Any, block: Block) -> bool:
+def all_before(calls: Sequence[Tuple[Any, int, Block]], node: Any, block: Block) -> bool:
     """Tell whether some calls stand before a node in one row of statements that is no loop's."""
     return (
         bool(calls)

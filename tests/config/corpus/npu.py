@@ -1084,6 +1084,31 @@ OTHER_CASES = NAME_CASES + [
         [(N, "not-judged", "")],
     ),
     (
+        "mindspore-environment-behind-init",
+        "import os\nfrom mindspore.communication import init\ninit()\n"
+        'os.environ["MINDSPORE_DUMP_CONFIG"] = "/x/data_dump.json"\n',
+        [(W, "set-too-late", ""), (N, "not-judged", "")],
+    ),
+    (
+        "mindspore-environment-by-default-behind-init",
+        "import os\nimport mindspore as ms\nms.communication.init()\n"
+        'os.environ.setdefault("MINDSPORE_DUMP_CONFIG", "/x/data_dump.json")\n',
+        [(W, "set-too-late", ""), (N, "not-judged", "")],
+    ),
+    (
+        "mindspore-environment-before-init",
+        "import os\nfrom mindspore.communication import init\n"
+        'os.environ["MINDSPORE_DUMP_CONFIG"] = "/x/data_dump.json"\ninit()\n'
+        'os.environ["MINDSPORE_DUMP_CONFIG"] = "/x/data_dump.json"\n',
+        [(N, "not-judged", "")],
+    ),
+    (
+        "mindspore-environment-behind-another-init",
+        "import os\nfrom mine import init\ninit()\n"
+        'os.environ["MINDSPORE_DUMP_CONFIG"] = "/x/data_dump.json"\n',
+        [(N, "not-judged", "")],
+    ),
+    (
         "another-module-is-asked",
         "from mine.npu import config_of\nconfig = config_of(dump=True)\n",
         [(N, "not-judged", "")],
