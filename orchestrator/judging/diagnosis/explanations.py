@@ -243,7 +243,7 @@ def inputs_exchanged(names: Sequence[str], is_golden: bool) -> Explanation:
         return Explanation(WRONG_GOLDEN, 1.0, sentence, step)
     step = (
         "give the device's program its input files in the order of the om's inputs (Data ops of "
-        "its json, by their index), or both sides by name (-i NAME=FILE of locate and golden)"
+        "its json, by their index), or give both sides each file by its input's name"
     )
     return Explanation(OTHER_INPUT, 1.0, sentence, step)
 
