@@ -218,6 +218,14 @@ NOTES: Dict[str, Said] = {
         "make golden data again, or give the file of then with --original",
         warns=True,
     ),
+    "output-of-no-op": Said(
+        "what makes an output of the original model is in no op of the om",
+        "the original model's output %s is made by %s, and no op of the om is: what it computes is "
+        "compared with nothing",
+        "an om that was made with --out_nodes ends earlier; another one has lost it: compare the "
+        "end of its json with that of the original model",
+        warns=True,
+    ),
     "original-of-another-model": Said(
         "--original has no name of the device's model",
         "--original %s is of another model: none of the %d original names in %s is one of its "

@@ -176,7 +176,7 @@ _step("sign", np.sign, onnx=("Sign",), tensorflow=("Sign",), ascend=("Sign",))
 
 # Which value is larger
 
-_COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
+COMPARISONS: Mapping[str, Callable[[Array, Array], Array]] = {
     "Greater": np.greater, "GreaterEqual": np.greater_equal, "GreaterOrEqual": np.greater_equal,
     "Less": np.less,
     "LessEqual": np.less_equal, "LessOrEqual": np.less_equal, "Equal": np.equal,
@@ -187,7 +187,7 @@ _OF_ALL = ("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual")
 
 def _compared(node: Node, inputs: Inputs) -> Tuple[Value, Value, Array]:
     first, second = broadcast_of(node, [input_at(inputs, 0), input_at(inputs, 1)])
-    return first, second, _COMPARISONS[node.type](first.array, second.array)
+    return first, second, COMPARISONS[node.type](first.array, second.array)
 
 
 def _check_comparison(

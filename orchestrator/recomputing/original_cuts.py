@@ -18,10 +18,11 @@ from typing import (
 )
 
 from ..base.errors import InputError
+from ..model.graph import ModelGraph
 from ..operators.registry import InTraining
 from .recomputed_output import NotComputable
 from .submodel.cut_definition import Cut
-from .submodel.device_ops import KEEPING
+from .submodel.device_ops import KEEPING, held_nodes
 from .submodel.node_graph import reached
 from .submodel.read_original import Output, outputs_in, read_original
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Value = Output
 _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
+_LOOKED_THROUGH = KEEPING | {"Cast"}
 _MOST_LOST = 16
 """Nodes before those of one op that are none of any op's: a normalisation in parts is 9. Chosen, no
 trial."""
@@ -119,6 +121,31 @@ class Original:
                 return views
             views.append(readers[0][0])
             value = (views[-1], 0)
+
+    def outputs_of_no_op(self, om: ModelGraph) -> List[Tuple[str, str]]:
+        """Return those outputs of an ONNX model that no op of an om is made from, each with the
+        node that makes it: its type and name. What only reshapes or casts is looked through.
+        """
+        if self._onnx is None:
+            return []
+        model, sources = self._onnx, self.model.graph.sources
+        computed = {
+            number
+            for op, each in held_nodes(om, self.model)
+            if not op.no_task
+            for numbers in each
+            for number in numbers
+        }
+        found = []
+        for output, number in model.ends():
+            while number not in computed and model.types[number] in _LOOKED_THROUGH:
+                number = sources[number][0][0] if sources[number] else -1
+                if number < 0:
+                    break
+            is_input = number < 0 or model.types[number] == "Input"
+            if not is_input and number not in computed and not model.is_constant(number):
+                found.append((output, "%s %s" % (model.types[number], model.names[number])))
+        return found
 
     def undefined(self, op: str, index: int) -> bool:
         """Return whether a value is undefined memory: in inference only the first output of

@@ -29,7 +29,7 @@ from ..operators.variants import AS_IT_IS, Variant, input_name, text_of
 from .formulas_fitted_to_golden import unit_of
 from .piece import EXACT, Key, Piece
 from .piece_variants import Siblings
-from .variant_trials import BITS_OF_A_DIGIT
+from .variant_trials import BITS_OF_A_DIGIT, OF_DUMP
 
 Array = Any
 
@@ -48,8 +48,6 @@ SOLVED_BITS = 11.0
 FEWEST_WEIGHTS = 16
 """Numbers of a constant of which some are another model's; fewer may be a parameter of one
 operator, read otherwise. Chosen, no trial."""
-OF_DUMP = "of its own dump"
-"""How constants are told that the operator's dump holds."""
 EIGHT_BITS = "rounded to 8 bits"
 """What a dump's constant is told to be that was quantised."""
 SOLVED = "other than the model's"

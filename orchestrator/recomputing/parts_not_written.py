@@ -44,6 +44,10 @@ _NEXT_OTHER_VALUES = (
     "compare that part of any weights in the compiled model with the original's, and run the same "
     "input twice: what was not written may hold other values then"
 )
+_NEXT_CONSTANTS = (
+    "compare the operator's constants and attributes in the compiled model with the original's, "
+    "and run the same input twice: what was not written may hold other values then"
+)
 _SINGULARS = {"are": "is", "hold": "holds"}
 _SINGULAR = re.compile("^(are|hold)")
 _UNRELATED = 0.5
@@ -118,8 +122,9 @@ def one_value(written: Written) -> Iterator[Instead]:
         yield Instead(
             "not-written",
             "every element of the target is %.6g: the output was not computed, or not written, or "
-            "what it is multiplied by (weights, a scale, alpha) was 0" % (actual.flat[0] or 0.0),
-            _NEXT_NOT_WRITTEN,
+            "a constant of the operator (weights, a scale, a bound) makes all of it that"
+            % (actual.flat[0] or 0.0),
+            _NEXT_CONSTANTS,
         )
 
 
@@ -157,10 +162,18 @@ def indices_not_written(written: Written) -> Iterator[Instead]:
             # A channel whose weights are 0 holds its bias.
             holds = "hold %.6g" % stretch.flat[0]
             otherwise = "computed of a bias alone, or "
+        has_weights = not holds and "weights" in written.zeros_of()
+        for given in written.inputs if has_weights else ():
+            # Of an operator that works in place what is not written still holds its input.
+            if given.size == x.size and holds_the_same(
+                stretch, np.compress(wrong, np.reshape(given, x.shape), axis)
+            ):
+                holds = "hold its input as it is"
+                otherwise = "computed with a factor of 1 or an addend of 0, or "
+                break
         for name, other in () if holds else written.others():
             if other.size != x.size:
                 continue
-            # Of an operator that works in place what is not written still holds its input.
             if holds_the_same(stretch, np.compress(wrong, np.reshape(other, x.shape), axis)):
                 holds = "hold what %s computed" % name
                 break

@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import operators
 from ..operators import Arithmetic, CannotCompute, Node, Value
+from ..operators.comparing_and_rounding import COMPARISONS
 from ..operators.splittable_axes import Parts, Window
 from ..operators.variants import (
     Variant,
@@ -299,7 +300,10 @@ class Piece:
             values_by_key: Dict[Tuple[int, int], Value] = {}
             for number, call in self.calls:
                 if call.constant is not None:
-                    held = self._as_held(call.constant, self._is_held_as_is(number), exact)
+                    readers = self._readers(number)
+                    as_is = readers <= self._folds() | self._constants
+                    compared = all(map(self._only_compares, readers))
+                    held = self._as_held(call.constant, as_is, exact, compared)
                     values_by_key[number, 0] = held
                 elif number in self._constants and all(
                     value in values_by_key for value in call.arguments if isinstance(value, tuple)
@@ -507,7 +511,8 @@ class Piece:
         """Return weights as the device holds them: rounded to its type.
 
         Where the compiler may have folded others into them, or keeps them in float32, nobody knows
-        the rounded values: they may be off by one rounding; but for ``exact``.
+        the rounded values: they may be off by one rounding; but for ``exact``, and for numbers that
+        its type holds and that are only compared.
         """
         key = (number, place, exact)
         if key not in self._held:
@@ -515,33 +520,35 @@ class Piece:
                 np.asarray(array),
                 number in self._folds() or number in self._constants,
                 exact,
+                self._only_compares(number),
             )
         return self._held[key]
 
-    def _is_held_as_is(self, constant: int) -> bool:
-        """Tell whether all that reads a node Constant reads it as it does an initialiser that a
-        device holds as it is.
-        """
-        as_is = self._folds() | self._constants
-        return all(
-            number in as_is
+    def _readers(self, constant: int) -> Set[int]:
+        """Return the nodes that read a node Constant."""
+        return {
+            number
             for number, call in self.calls
             for argument in call.arguments
             if isinstance(argument, tuple) and argument[0] == constant
-        )
+        }
+
+    def _only_compares(self, number: int) -> bool:
+        """Tell whether a node compares what it reads, as it is: nothing is folded into that."""
+        return any(at == number and call.node.type in COMPARISONS for at, call in self.calls)
 
     def weights_as_held(self, number: int, array: Array) -> Array:
         """Return weights as the device holds them where they are those of a node."""
         return self._as_held(array, number in self._folds(), True).array
 
-    def _as_held(self, array: Array, as_is: bool, exact: bool) -> Value:
+    def _as_held(self, array: Array, as_is: bool, exact: bool, compared: bool = False) -> Value:
         if array.dtype.kind != "f" or self.dtype not in ROUNDING:
             return Value(array)
         unit = ROUNDING[self.dtype].half_unit
         if (as_is and array.ndim > 1) or (self._rounds_numbers and array.size == 1):
             return Value(rounded(array, self.dtype))
         values = array.astype(np.float32)
-        if exact:
+        if exact or (compared and np.array_equal(rounded(values, self.dtype), values)):
             return Value(values)
         if values.size == 1 and not self.adds:
             return Value(values, _off_by_rounding(values, self.dtype))

@@ -99,7 +99,7 @@ class ReadOtherwise:
         told: List[ReadInstead] = []
         shapes: List[ShapeRead] = []
         for number, (entry, feed) in enumerate(zip(planned.cut.inputs, planned.feeds)):
-            if feed.other is not None:
+            if feed.other is not None and not self._is_told_before(planned, feed.other):
                 between = self._between(entry, feed.other)
                 model, off = self._of_model(planned, entry, feed, feed.other, between)
                 if model is not None:
@@ -111,7 +111,7 @@ class ReadOtherwise:
                             )
                         )
                     )
-            elif not feed.assumed:
+            elif feed.other is None and not feed.assumed:
                 shape = self._other_shape(planned, number)
                 if shape is not None:
                     shapes.append(shape)
@@ -134,6 +134,21 @@ class ReadOtherwise:
             else replace(planned, feeds=tuple(of_model)),
             tuple(told),
         )
+
+    def _is_told_before(self, planned: PlannedOp, other: OtherSource) -> bool:
+        """Tell whether an op reads another tensor through one that does so itself: a Cast."""
+        names = [source[0] for source in planned.op.inputs if source is not None]
+        while names:
+            name = names.pop()
+            op, reader = self._step.graph.op(name), self._planned.get(name)
+            if op is None or name == other.op.name:
+                continue
+            feeds = () if reader is None else reader.feeds
+            if any(feed.other is not None and feed.other.op == other.op for feed in feeds):
+                return True
+            sources = [source[0] for source in op.inputs if source is not None]
+            names += sources if len(sources) == 1 else []
+        return False
 
     def _other_shape(self, planned: PlannedOp, number: int) -> Optional[ShapeRead]:
         """Return in which shape an input is read, where that is another than the model says."""

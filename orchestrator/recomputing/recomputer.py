@@ -268,9 +268,18 @@ class Recomputer:
             )
             if values[searched.value].array.shape != actual.shape:
                 return search
+            same = {
+                number
+                for output, number in outputs
+                if np.array_equal(
+                    values[output.value].array.ravel(), values[searched.value].array.ravel()
+                )
+            }
             written = Written(
                 searched,
-                lambda: chain(elsewhere(), self.step.others_of_size(name, index, actual.size)),
+                lambda: chain(
+                    elsewhere(), self.step.others_of_size(name, index, actual.size, same)
+                ),
                 lambda error: judge(error, False),
                 list(incoming.values()),
                 lambda: piece.zeros_of(incoming, searched.value),

@@ -5,7 +5,7 @@ original model that it is.
 from __future__ import annotations
 
 import operator
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -164,14 +164,26 @@ class StepOps:
             if isinstance(argument, np.ndarray):
                 yield names[number], argument
 
-    def others_of_size(self, name: str, index: int, size: int) -> Iterator[Tuple[str, Array]]:
-        """Yield other outputs of so many elements by their names, then those of more, but for those
-        that are made of this one, the nearest in the order of the execution first.
-        """
+    def _made_of(self, name: str) -> Set[str]:
+        """Return an op and all that are made of its outputs."""
         behind = {name}
         for op in self.graph.ops:
             if any(source is not None and source[0] in behind for source in op.inputs):
                 behind.add(op.name)
+        return behind
+
+    def others_of_size(
+        self, name: str, index: int, size: int, same: Collection[int] = ()
+    ) -> Iterator[Tuple[str, Array]]:
+        """Yield other outputs of so many elements by their names, then those of more, but for those
+        that are made of this one, the nearest in the order of the execution first.
+
+        Parameters
+        ----------
+        same
+            Outputs of the op that hold the same by the model: of an RNN with one step, its state.
+        """
+        behind = self._made_of(name)
         names = [other for other in self.planned if other == name or other not in behind]
         at = names.index(name)
         near = sorted(range(len(names)), key=lambda place: abs(place - at))
@@ -181,7 +193,8 @@ class StepOps:
                 for output, number in self.outputs(self.planned[names[place]]):
                     shape = output.tensor.shape
                     count = size if shape is None else element_count(shape)
-                    if not left or (names[place], number) == (name, index) or not fits(count, size):
+                    own = names[place] == name and (number == index or number in same)
+                    if not left or own or not fits(count, size):
                         continue
                     left -= 1
                     try:
@@ -200,7 +213,8 @@ class StepOps:
             for planned in self.planned.values()
             for plan, _ in planned.rows
         }
-        for planned in self.planned.values():
+        behind = self._made_of(name) - {name}
+        for planned in (one for other, one in self.planned.items() if other not in behind):
             for entry, feed in zip(planned.cut.inputs, planned.feeds):
                 key = (entry.producer, entry.output_index)
                 # A dump's header tells the stored shape, with padding; this is the original one.

@@ -45,6 +45,7 @@ from ..judging.by_recomputation import (
 )
 from ..judging.diagnosis.observed_ops import ObservedOp, SomeOps
 from ..metrics.row import FUSED_BEHIND
+from ..model.atc_options import atc_options
 from ..model.graph import ModelGraph
 from ..model.op_node import OpNode
 from ..model.pairing import Pairing
@@ -143,6 +144,8 @@ class Recomputation:
         self._originals: Dict[str, Optional[Original]] = {}
         # Whether the original model that was named is of a model of the device, by its path.
         self._fitting: Dict[str, bool] = {}
+        # The original model's outputs that no op of the om makes, by the json's path.
+        self._ends: Dict[str, List[Tuple[str, str]]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self._attributes: Dict[str, List[Dict[str, Any]]] = {}
         self._by_name: Dict[str, Dict[str, Dict[str, Any]]] = {}
@@ -536,6 +539,11 @@ class Recomputation:
             elif states.get((place, name)) != WRONG:
                 states[place, name] = _ASSUMED if one.state == WRONG and one.assumed else one.state
         counts = Counter(states.values())
+        ends = [
+            {"output": output, "node": node}
+            for each in self._ends.values()
+            for output, node in each
+        ]
         return {
             "model": ", ".join(
                 path
@@ -551,6 +559,7 @@ class Recomputation:
                 len(some.but_named(self._not_computable).but(self._done)) for some in self._known
             ),
             "not_computed": list(reasons.values()),
+            **({"outputs_of_no_op": ends} if ends else {}),
         }
 
     def _cost_s(self, op: ObservedOp) -> float:
@@ -704,6 +713,11 @@ class Recomputation:
 
         if self._original_path is not None and not self._is_of(original, graph):
             return None
+        path = graph.path or ""
+        if path not in self._ends:
+            told = "out_nodes" in atc_options(graph.command)
+            self._ends[path] = [] if told else original.outputs_of_no_op(graph)
+            self.notes += [note("output-of-no-op", *end) for end in self._ends[path]]
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.goldens.folder_of(place))

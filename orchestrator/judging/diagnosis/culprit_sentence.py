@@ -5,7 +5,7 @@ inherited, or that this is not known.
 from __future__ import annotations
 
 import math
-from typing import Optional, Sequence, Tuple
+from typing import Mapping, Optional, Sequence, Tuple
 
 from ...base.naming import printable
 from ...base.wording import percent
@@ -58,12 +58,19 @@ _NOT_KNOWN = (
 )
 
 
+_OF_NO_OP = (
+    "No operator is outside its limits, but the original model's output %s is made by %s, and no "
+    "op of the om is: the om ends earlier, or has lost it."
+)
+
+
 def culprit_sentence(
     first: Optional[FirstDivergence],
     compared: bool = True,
     suspects: Sequence[Suspect] = (),
     estimate: Optional[Estimate] = None,
     several_models: bool = False,
+    of_no_op: Sequence[Mapping[str, str]] = (),
 ) -> str:
     """Return one sentence (two where the first suspect is not the first divergence) that names the
     broken operator.
@@ -78,10 +85,15 @@ def culprit_sentence(
         Of the first divergence's operator.
     several_models
         Whether the run has several, of which the sentence names the operator's.
+    of_no_op
+        The original model's outputs (``output``) that are made by what no op of the om is made from
+        (``node``).
     """
     if not compared:
         return "No tensor was compared, so nothing is known about any operator."
     if first is None:
+        if not suspects and of_no_op:
+            return _OF_NO_OP % (of_no_op[0]["output"], of_no_op[0]["node"])
         if not suspects:
             return "No operator is outside its limits."
         return "No operator is outside its limits, but %s." % _stands_out(

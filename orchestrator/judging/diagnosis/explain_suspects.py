@@ -132,6 +132,9 @@ def with_explanations(
                 )
             )
             known = [] if search is None else by_variants(search, estimate.op.name)
+            if known and search is not None and not search.explained:
+                may = search._replace(explained=list(search.possible), instead=None)
+                known += by_variants(may, estimate.op.name)
             error = estimate.computed.own_error if estimate.computed is not None else None
             # Tensors of two lengths are not compared.
             if not known and (error is None or not any(error.counts)):

@@ -322,6 +322,7 @@ def summarise(
     )
     compared = bool(counts[PASS] or counts[FAIL])
     lacking = counts[NOT_COMPARED] + (-missing if allow_missing else len(steps_without_golden))
+    recomputed = None if reader is None else reader.recomputed()
     return Summary(
         verdict=FAIL if counts[FAIL] else INCOMPLETE if lacking or not outputs else PASS,
         ops=ops,
@@ -356,7 +357,14 @@ def summarise(
         ),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
-        sentence=culprit_sentence(first, compared, suspects, estimate, len(models) > 1),
+        sentence=culprit_sentence(
+            first,
+            compared,
+            suspects,
+            estimate,
+            len(models) > 1,
+            (recomputed or {}).get("outputs_of_no_op", ()),
+        ),
         culprit=culprit(first, suspects, estimate) if compared else None,
         inherited=estimate is not None
         and estimate.inherits
@@ -368,7 +376,7 @@ def summarise(
         lacks_computing=lacks_computing(first, suspects, estimate),
         sampled=marked(SAMPLE),
         by_statistics=marked(STATISTICAL),
-        recomputed=None if reader is None else reader.recomputed(),
+        recomputed=recomputed,
     )
 
 

@@ -153,6 +153,11 @@ class OnnxOriginal(NamedNodes):
         """Read a model; raises as the class."""
         return cls(OnnxModel(path))
 
+    def ends(self) -> List[Tuple[str, int]]:
+        """Return the model's outputs, each with the node that makes it."""
+        outputs = [value.name for value in self.model.graph.outputs]
+        return [(name, self._makers[name][0]) for name in outputs if name in self._makers]
+
     def is_constant(self, number: int) -> bool:
         """Return whether a node depends on constants and on shapes only."""
         return number in self._constants
