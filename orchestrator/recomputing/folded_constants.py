@@ -16,13 +16,13 @@ from .original_nodes import Call
 from .other_constants import (
     LEAST_TOLD,
     NEAR,
-    OF_DUMP,
     SOLVED,
     SOLVED_BITS,
     filter_axes,
     in_shape,
 )
 from .piece import EXACT, Key, Piece, Reads
+from .variant_trials import OF_DUMP
 
 Array = Any
 

@@ -32,11 +32,11 @@ from .folded_constants import folded_constants, is_folded, refitted
 from .formulas_by_type import TIGHT
 from .found_indices import found_indices
 from .number_fitting import NumberFitting
-from .other_constants import OF_DUMP, SOLVED, dumped_otherwise, says_which, solved
+from .other_constants import SOLVED, dumped_otherwise, says_which, solved
 from .output_error import OwnError, own_error
 from .piece import EXACT, Key, Piece
 from .piece_variants import CHAIN, Siblings
-from .variant_trials import MOST_COUNTED, Accepted, Output, VariantTrials, agreeing
+from .variant_trials import MOST_COUNTED, OF_DUMP, Accepted, Output, VariantTrials, agreeing
 
 Array = Any
 

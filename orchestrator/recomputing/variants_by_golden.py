@@ -37,14 +37,14 @@ from .formulas_fitted_to_golden import (
 )
 from .onnx_of_json import as_onnx
 from .original_nodes import Call, Nodes
-from .other_constants import MOST_LISTED, OF_DUMP, SOLVED
+from .other_constants import MOST_LISTED, SOLVED
 from .output_error import OwnError
 from .piece import Piece
 from .run_variants import FIRST_INDEX, OF_ANOTHER, PARTS, written_instead
 from .solved_quantiser import solved_quantiser
 from .submodel.cut_definition import Cut
 from .variant_search import Explained, Instead, VariantSearch, search_variants, times
-from .variant_trials import Output
+from .variant_trials import OF_DUMP, Output
 from .written import Written, is_spread
 
 if TYPE_CHECKING:

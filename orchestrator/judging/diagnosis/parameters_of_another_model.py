@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Dict, List, Mapping, Sequence, Set, Tuple
 
 from ...dumps.place import Place
-from ...recomputing.other_constants import OF_DUMP
 from ...recomputing.recomputed_output import OtherShape
 from ...recomputing.variant_search import FOLDED, NUMBER, OTHERS, UNKNOWN, VariantSearch
+from ...recomputing.variant_trials import OF_DUMP
 from ..by_recomputation import RIGHT, WRONG, RecomputationVerdict
 from .explanations import Explanation, other_weights
 from .observed_ops import ObservedOp, ObservedOps

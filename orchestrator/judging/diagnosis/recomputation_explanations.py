@@ -14,13 +14,13 @@ from ...metrics.patterns import MOST_ELEMENTS, AlignedPair, Walked, walk
 from ...operators import Value
 from ...operators.inputs_otherwise import ARITHMETIC, BEYOND_FLOAT16, NARROWED, SUMS
 from ...operators.variants import AS_IT_IS, FACTOR_OF
-from ...recomputing.other_constants import EIGHT_BITS, OF_DUMP
+from ...recomputing.other_constants import EIGHT_BITS
 from ...recomputing.parts_not_written import right_alone
 from ...recomputing.piece_variants import FROM_OTHER
 from ...recomputing.recomputed_output import ComputedPair
 from ...recomputing.run_variants import WRITTEN_INSTEAD, written_instead
 from ...recomputing.variant_search import Explained, VariantSearch, agreement
-from ...recomputing.variant_trials import Output
+from ...recomputing.variant_trials import OF_DUMP, Output
 from ...recomputing.written import Written
 from ...tensors.geometry import match_layouts
 from ...tensors.tensor import Tensor
