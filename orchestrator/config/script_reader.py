@@ -62,8 +62,8 @@ _TAKES_FILE = ("init", "set_dump")
 # aclInit, and one that switches the exception dump on.
 _VARIABLES = ("MINDSPORE_DUMP_CONFIG", "TORCH_ACL_INIT_CONFIG_PATH", "ASCEND_DUMP_SCENE")
 _VARIABLE_SET = re.compile(r"\b(%s)(?:=['\"]?([^\s;'\"&|]+))?" % "|".join(_VARIABLES))
-#: What reads the first of them: "Dump environment variables need to be configured before calling
-# mindspore.communication.init" (MindSpore's documentation of dumps).
+#: What reads the first of them: of several devices it has to be set before these are called
+# (MindSpore's documentation of dumps).
 _COMMUNICATION = ("init", "init_process_group")
 #: In a command line: a variable or vLLM's entry, and the file that it names.
 NAMED_FILE = re.compile(
