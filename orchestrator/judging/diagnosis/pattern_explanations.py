@@ -265,6 +265,9 @@ def _sample_note(pair: AlignedPair) -> str:
     )
 
 
+_NEXT_INPUT_DUMP = "dump inputs, too (dump_mode all), and compare again: it tells which; or "
+
+
 def _other_input(
     estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings
 ) -> Explanation:
@@ -281,6 +284,13 @@ def _other_input(
     differs = " by %s" % percent(estimate.distance) if estimate.distance > 0 else ""
     changed = changed_image(pair) if pair is not None else None
     sentence = "the network's input differs%s: device and golden run were fed with other data"
+    if any(row is estimate.output for row in estimate.op.outputs.values()):
+        # A Cast of the input, which was not dumped itself.
+        sentence += ", or %s (%s), whose output stands for it here, writes it otherwise"
+        told = explanation(
+            "other-input", 1.0, sentence % (differs, estimate.op.name, estimate.op.type)
+        )
+        return replace(told, next=_NEXT_INPUT_DUMP + told.next)
     if changed is None:
         return explanation("other-input", 1.0, sentence % differs)
     image, settings = changed
