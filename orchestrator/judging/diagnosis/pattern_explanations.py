@@ -14,6 +14,7 @@ from ...base.element_types import element_count
 from ...base.wording import percent
 from ...metrics.patterns import AlignedPair, Finding, Walked, find_patterns
 from ...metrics.row import FAIL
+from ...model.never_dumped import AIPP
 from ...tensors.type_precision import rounding_of
 from .explanations import (
     READER,
@@ -284,12 +285,12 @@ def _other_input(
     differs = " by %s" % percent(estimate.distance) if estimate.distance > 0 else ""
     changed = changed_image(pair) if pair is not None else None
     sentence = "the network's input differs%s: device and golden run were fed with other data"
-    if any(row is estimate.output for row in estimate.op.outputs.values()):
+    by_op = any(row is estimate.output for row in estimate.op.outputs.values())
+    if changed is None and by_op and estimate.op.type != AIPP:
         # A Cast of the input, which was not dumped itself.
         sentence += ", or %s (%s), whose output stands for it here, writes it otherwise"
-        told = explanation(
-            "other-input", 1.0, sentence % (differs, estimate.op.name, estimate.op.type)
-        )
+        words = differs, estimate.op.name, estimate.op.type
+        told = explanation("other-input", 1.0, sentence % words)
         return replace(told, next=_NEXT_INPUT_DUMP + told.next)
     if changed is None:
         return explanation("other-input", 1.0, sentence % differs)
